@@ -1,0 +1,3 @@
+module github.com/penstock-dev/penstock
+
+go 1.26
