@@ -1,0 +1,50 @@
+//go:build unix && !linux
+
+package child
+
+import (
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// process is the system's side of a child. The leader is reaped when it exits;
+// from then on the group's number stays taken only while members live, so that
+// a signal sent in the instant after the last of them ended could reach a new
+// group of the same number. Numbers are not reused that quickly.
+type process struct {
+	pid int
+	p   *os.Process
+}
+
+func lockThread() (unlock func()) { return func() {} }
+
+func startProcess(file string, argv []string, attr *os.ProcAttr) (*process, error) {
+	attr.Sys = &syscall.SysProcAttr{Setpgid: true}
+	p, err := os.StartProcess(file, argv, attr)
+	if err != nil {
+		return nil, err
+	}
+	return &process{pid: p.Pid, p: p}, nil
+}
+
+func (p *process) await() exit {
+	st, err := p.p.Wait()
+	if err != nil {
+		return exit{}
+	}
+	return exitOf(st)
+}
+
+func (p *process) reap() {}
+
+// groupAlive reports whether the group has members. It is asked only when the
+// leader has been waited for.
+func (p *process) groupAlive() bool {
+	return unix.Kill(-p.pid, 0) != unix.ESRCH
+}
+
+func (p *process) descendants(string) ([]Process, error) { return nil, nil }
+
+func setPipeSize(*os.File, int) {}
