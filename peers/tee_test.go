@@ -1,0 +1,207 @@
+package peers_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// A recording is the lines of one conversation in the order in which they were
+// seen at one place, each with its line ending as it was. It is written as
+// "> line" for what went to the server and "< line" for what came from it;
+// the host's end of input is the entry "> " without a line ending.
+type recording []entry
+
+type entry struct {
+	up   bool   // from host to server
+	line []byte // with its line ending, empty for the end of input
+}
+
+// recorder appends entries to a file. It is safe for concurrent use.
+type recorder struct {
+	mu sync.Mutex
+	w  io.Writer // guarded by mu
+}
+
+func (r *recorder) add(up bool, line []byte) error {
+	prefix := "< "
+	if up {
+		prefix = "> "
+	}
+	rec := append([]byte(prefix), line...)
+	if !bytes.HasSuffix(rec, []byte{'\n'}) {
+		rec = append(rec, "\\ no newline\n"...)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, err := r.w.Write(rec)
+	return err
+}
+
+// parseRecording undoes what recorder.add did.
+func parseRecording(b []byte) (recording, error) {
+	var rec recording
+	for line := range bytes.Lines(b) {
+		if len(line) < 2 || line[1] != ' ' || line[0] != '>' && line[0] != '<' {
+			return nil, fmt.Errorf("not an entry: %.100q", line)
+		}
+		up, rest := line[0] == '>', line[2:]
+		if bare, ok := bytes.CutSuffix(rest, []byte("\\ no newline\n")); ok {
+			rest = bare
+		}
+		rec = append(rec, entry{up, rest})
+	}
+	return rec, nil
+}
+
+func readRecording(t testing.TB, path string) recording {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, err := parseRecording(b)
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return rec
+}
+
+// lines returns the lines of one direction without the end of input.
+func (r recording) lines(up bool) [][]byte {
+	var lines [][]byte
+	for _, e := range r {
+		if e.up == up && len(e.line) > 0 {
+			lines = append(lines, e.line)
+		}
+	}
+	return lines
+}
+
+// untilEOF returns the part of r before the host's end of input.
+func (r recording) untilEOF() recording {
+	for i, e := range r {
+		if e.up && len(e.line) == 0 {
+			return r[:i]
+		}
+	}
+	return r
+}
+
+// compare reports every difference between what passed a tee on the host's
+// side of a bridge and one on the server's side. What the server wrote after
+// it saw the host's end of input may be missing at the host, which may be gone.
+func compare(hostSide, serverSide recording) error {
+	var errs []error
+	errs = append(errs, compareLines("to the server", hostSide.lines(true), serverSide.lines(true)))
+	sent, arrived := serverSide.lines(false), hostSide.lines(false)
+	if must := len(serverSide.untilEOF().lines(false)); len(arrived) >= must && len(arrived) < len(sent) {
+		sent = sent[:len(arrived)]
+	}
+	errs = append(errs, compareLines("to the host", sent, arrived))
+	return errors.Join(errs...)
+}
+
+// compareLines reports the first line that is not the same.
+func compareLines(direction string, sent, arrived [][]byte) error {
+	for i := range max(len(sent), len(arrived)) {
+		switch {
+		case i >= len(arrived):
+			return fmt.Errorf("%s: line %d of %d was lost: %s", direction, i+1, len(sent), excerpt(sent[i], 0))
+		case i >= len(sent):
+			return fmt.Errorf("%s: line %d was never sent: %s", direction, i+1, excerpt(arrived[i], 0))
+		case !bytes.Equal(sent[i], arrived[i]):
+			at := 0
+			for at < min(len(sent[i]), len(arrived[i])) && sent[i][at] == arrived[i][at] {
+				at++
+			}
+			return fmt.Errorf("%s: line %d differs from byte %d on:\n  sent    %s\n  arrived %s",
+				direction, i+1, at, excerpt(sent[i], at), excerpt(arrived[i], at))
+		}
+	}
+	return nil
+}
+
+// excerpt quotes the part of line around at.
+func excerpt(line []byte, at int) string {
+	from, to := max(0, at-60), min(len(line), at+100)
+	return fmt.Sprintf("%q (%d bytes)", line[from:to], len(line))
+}
+
+// tee is the program that passes every byte on between its own standard
+// streams and a server that it starts, and records what passes:
+// tee RECORDING COMMAND ARG…. Its exit code is the server's.
+func tee(args []string) int {
+	file, err := os.Create(args[0])
+	if err != nil {
+		return complain(err)
+	}
+	defer file.Close()
+	rec := &recorder{w: file}
+	cmd := exec.Command(args[1], args[2:]...)
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return complain(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return complain(err)
+	}
+	if err := cmd.Start(); err != nil {
+		return complain(err)
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
+	go func() { // ends with the process
+		for s := range signals {
+			cmd.Process.Signal(s)
+		}
+	}()
+	go func() { // ends with the process: nothing interrupts the read
+		passLines(stdin, os.Stdin, func(line []byte) error { return rec.add(true, line) })
+		rec.add(true, nil)
+		stdin.Close()
+	}()
+	passLines(os.Stdout, stdout, func(line []byte) error { return rec.add(false, line) })
+	return exitCode(cmd.Wait())
+}
+
+// passLines copies line by line, each in one write after see has seen it. It
+// reads to the end even if nobody takes the lines any more.
+func passLines(w io.Writer, r io.Reader, see func([]byte) error) {
+	for in := bufio.NewReader(r); ; {
+		line, err := in.ReadBytes('\n')
+		if len(line) > 0 {
+			if err := see(line); err != nil {
+				complain(err)
+			}
+			w.Write(line)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func complain(err error) int {
+	fmt.Fprintln(os.Stderr, "peers:", err)
+	return 1
+}
+
+func exitCode(err error) int {
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return max(exit.ExitCode(), 1)
+	} else if err != nil {
+		return complain(err)
+	}
+	return 0
+}
