@@ -1,0 +1,322 @@
+// Package bridge is the data plane: one host and one MCP server on stdio, and
+// between them bounded queues, so that neither can freeze, flood or kill the
+// other.
+//
+// [New] and [Session.Run] are what callers need. A session has one goroutine
+// that reads the host, one that writes to it, one that writes to the server,
+// the server's owner (package child) with its readers, and one that keeps the
+// life of the server. The readers only read: they decide under the session's
+// lock, which is never held while anything is waited for, and put frames into
+// queues whose overload rules apply at once. The package touches no file.
+//
+// What is rewritten on the way is listed in docs/protocol.md.
+package bridge
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/penstock-dev/penstock/child"
+	"github.com/penstock-dev/penstock/frame"
+	"github.com/penstock-dev/penstock/internal/call"
+	"github.com/penstock-dev/penstock/internal/rpc"
+)
+
+// Config says what to run and within which limits. Sizes are bytes. Every
+// limit must be set; internal/config has the defaults.
+type Config struct {
+	Name string   // of the server, for labels
+	Args []string // argv of the server
+	Env  []string // nil: this process's
+	Dir  string
+
+	WireLimit int // of one frame
+	Queues    int // of both queues together; at least two frames
+	Calls     int // open calls
+
+	Idle        time.Duration // a call without an answer or progress; 0: none
+	Total       time.Duration // a call altogether; 0: none
+	CancelGrace time.Duration // until a cancelled call counts as not acknowledged
+	WedgeAfter  time.Duration // until a silent server counts as unresponsive
+
+	RestartWedged   bool // end and restart an unresponsive server
+	NoRestart       bool
+	KillDescendants bool
+
+	StderrPerCall   int  // kept of stderr
+	StderrProcess   int  // kept of all streams together
+	StderrExcerpt   int  // shown in an answer
+	StderrPerMinute int  // forwarded to our stderr
+	StderrHead      bool // keep a head besides the tail
+
+	Grace time.Duration // each rung of the stop ladder while the host is there
+}
+
+const (
+	// hostGrace is each rung of the stop ladder once the host has gone: hosts
+	// send SIGTERM after 2 s and SIGKILL after 4 s.
+	hostGrace = 1500 * time.Millisecond
+	// exitWait is how long an answer about a dead server waits for the exit
+	// status after the end of its stdout.
+	exitWait = 250 * time.Millisecond
+	// firstRequest is how long a server that died at once waits to be asked,
+	// so that the host learns why.
+	firstRequest = time.Second
+	// flushWait is how long the end of a session waits for the host to take
+	// what is queued.
+	flushWait = time.Second
+	// malformedWait is how long a call whose answer came broken waits for a
+	// whole one.
+	malformedWait = 2 * time.Second
+
+	maxItems = 8192    // entries of each queue
+	slack    = 4 << 10 // room for what two whole frames are charged besides their bytes
+)
+
+// Session is one host connected to one server. Create it with [New], run it
+// once.
+type Session struct {
+	c        Config
+	id       string
+	in       io.ReadCloser
+	out      io.WriteCloser
+	log      *logger
+	captures *child.Budget
+	host     *frame.Reader
+
+	// Signals to the loops; capacity 1, never waited for by the sender.
+	wakeHost, wakeServer, wakeLife chan struct{}
+	hostEOF                        chan struct{} // closed when the host sends nothing more
+	hostGone                       chan struct{} // closed when the host takes nothing more
+	ended                          chan struct{} // closed when the session is over
+
+	mu       sync.Mutex // guards all below
+	toHost   *rpc.Queue
+	toServer *rpc.Queue
+	calls    rpc.Table[*request] // of the host
+	tokens   map[rpc.ID]*request // progress tokens of the host's open calls
+	asks     rpc.Table[*ask]     // requests of the server, by the id that the host sees
+	tasks    tasks
+	seq      uint64
+	server   *generation // the running one; nil while there is none
+	start    starting
+	era      era
+	stats    counters
+	closing  bool // no new calls are sent
+	restored bool // the next tool result says that the server was restarted
+}
+
+// request is one open request of the host.
+type request struct {
+	call.Call
+	id     rpc.ID
+	token  rpc.ID // progress token; "" if none
+	key    string // the URI of a subscription, or "task" where one was asked for
+	replay []byte // the frame, where a restarted server must be told it again
+	modern bool
+	listen []byte // the frame of a subscription, to be sent again after a restart
+	batch  *batch
+	stderr int64 // bytes of the server's stderr before it
+	gen    *generation
+
+	total, idle *time.Timer // nil where there is no limit
+}
+
+// batch is a frame of several requests that waits to be sent.
+type batch struct {
+	data     []byte
+	elements []frame.Span
+	owner    []*request // of each element; nil for what is no request
+	gone     []bool     // cancelled before it was sent
+}
+
+// New returns a session between a host, which writes to in and reads out, and
+// the server that c describes. Diagnostics go to errw, in whole lines, from a
+// goroutine of its own. Run closes in and out.
+func New(c Config, in io.ReadCloser, out io.WriteCloser, errw io.Writer) *Session {
+	var id [8]byte
+	rand.Read(id[:])
+	// Frames for the server may take all but one frame of the room, so that
+	// its answers find room while it does not read.
+	room := &rpc.Room{Max: c.Queues + slack}
+	s := &Session{
+		c: c, id: "s_" + hex.EncodeToString(id[:]), in: in, out: out,
+		log:      newLogger(errw, c.Name, c.StderrPerMinute),
+		captures: child.NewBudget(int64(c.StderrProcess)),
+		host:     frame.NewReader(in, frame.Options{Limit: c.WireLimit}),
+		wakeHost: make(chan struct{}, 1), wakeServer: make(chan struct{}, 1), wakeLife: make(chan struct{}, 1),
+		hostEOF: make(chan struct{}), hostGone: make(chan struct{}), ended: make(chan struct{}),
+		toHost: rpc.NewQueue(room, room.Max, maxItems), toServer: rpc.NewQueue(room, room.Max-c.WireLimit-slack/2, maxItems),
+		tokens: map[rpc.ID]*request{},
+	}
+	return s
+}
+
+// ID returns the session_id. The server and its descendants carry it in the
+// environment variable PENSTOCK_SESSION.
+func (s *Session) ID() string { return s.id }
+
+// Exit says how a session ended.
+type Exit struct {
+	Code int // the server's exit status; 128 + n for a signal; 1 if unknown
+	// Left are processes of the server that outlived it in sessions of their own.
+	Left []child.Process
+}
+
+// Run starts the server and moves frames until the host has gone, the server
+// has ended for good, or ctx is done, which ends the server at once. All
+// goroutines and processes of the session have ended when it returns, except a
+// read of an in that cannot be interrupted. It returns a *child.StartError if
+// the server cannot be started at all.
+func (s *Session) Run(ctx context.Context) (Exit, error) {
+	defer s.log.close()
+	if err := s.spawn(); err != nil {
+		s.in.Close()
+		s.out.Close()
+		close(s.ended)
+		return Exit{}, err
+	}
+	var reader, writers sync.WaitGroup
+	reader.Go(s.readHost)
+	writers.Go(s.writeHost)
+	writers.Go(s.writeServer)
+
+	exit := s.live(ctx)
+
+	s.flush(ctx)
+	close(s.ended)
+	s.stopTimers()
+	s.out.Close() // a write that the host does not take ends here
+	s.in.Close()
+	writers.Wait()
+	waitRead(&reader, s.in)
+	return exit, nil
+}
+
+// waitRead joins the goroutine that reads the host. Closing a pipe or a socket
+// ends the read; a terminal or a file may keep it, and only then it is left to
+// the end of the process.
+func waitRead(g *sync.WaitGroup, in io.Reader) {
+	if f, ok := in.(*os.File); ok && f.SetReadDeadline(time.Time{}) == os.ErrNoDeadline {
+		return
+	}
+	g.Wait()
+}
+
+// Signal passes a signal on to the server's process group.
+func (s *Session) Signal(sig os.Signal) {
+	s.mu.Lock()
+	g := s.server
+	s.mu.Unlock()
+	if g != nil {
+		g.ch.Signal(sig) // an error says that it has just ended
+	}
+}
+
+// flush waits until the host has taken what is queued for it.
+func (s *Session) flush(ctx context.Context) {
+	limit := time.NewTimer(flushWait)
+	defer limit.Stop()
+	for {
+		s.mu.Lock()
+		s.stats.flushing = true
+		empty := s.toHost.Len() == 0 && !s.stats.writingToHost
+		s.mu.Unlock()
+		if empty {
+			return
+		}
+		select {
+		case <-s.wakeLife: // the writer says that it is done with one
+		case <-s.hostGone:
+			return
+		case <-limit.C:
+			return
+		}
+	}
+}
+
+func (s *Session) stopTimers() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closing = true
+	for _, r := range s.calls.All {
+		r.stopTimers()
+	}
+}
+
+func (r *request) stopTimers() {
+	if r.total != nil {
+		r.total.Stop()
+	}
+	if r.idle != nil {
+		r.idle.Stop()
+	}
+}
+
+// wake lets the loop that waits on ch look again.
+func wake(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// readHost reads the host until it ends, and never waits for anything else.
+func (s *Session) readHost() {
+	defer close(s.hostEOF)
+	for {
+		f, err := s.host.Next()
+		if err != nil {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) {
+				s.log.say("host", "the host's messages cannot be read any further: "+err.Error())
+			}
+			return
+		}
+		s.mu.Lock()
+		s.fromHost(f)
+		s.mu.Unlock()
+	}
+}
+
+// writeHost writes what is queued for the host.
+func (s *Session) writeHost() {
+	gone := false
+	for {
+		s.mu.Lock()
+		it, ok := s.toHost.Pop()
+		s.stats.writingToHost = ok
+		flushing := s.stats.flushing
+		s.mu.Unlock()
+		if !ok {
+			if flushing {
+				wake(s.wakeLife)
+			}
+			select {
+			case <-s.wakeHost:
+				continue
+			case <-s.ended:
+				return
+			}
+		}
+		if gone {
+			continue
+		}
+		n, err := s.out.Write(it.Data)
+		s.mu.Lock()
+		s.stats.BytesToHost += int64(n)
+		if err == nil {
+			s.stats.FramesToHost++
+		}
+		s.mu.Unlock()
+		if err != nil {
+			gone = true
+			close(s.hostGone)
+		}
+	}
+}
