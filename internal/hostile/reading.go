@@ -77,7 +77,8 @@ func neverReads(s *stage) int {
 
 func readThenBlock(s *stage) int {
 	srv := newServer(s)
-	srv.lines = bufio.NewReader(single{s.in})
+	// The buffer is as large as the first part: no more than that is read before the write.
+	srv.lines = bufio.NewReaderSize(s.in, int(s.number("first")))
 	for {
 		// A line that fits into first bytes is answered as usual.
 		head, err := srv.lines.Peek(1)
