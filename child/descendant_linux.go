@@ -70,10 +70,13 @@ type stat struct {
 	comm                string
 	state               byte
 	ppid, pgrp, session int
+	threads             int
 	start               uint64
 }
 
-func (s stat) dead() bool { return s.state == 'Z' || s.state == 'X' }
+// dead reports whether nothing of the process runs. A zombie that has threads
+// is not there yet: they hold its descriptors until they have ended.
+func (s stat) dead() bool { return s.state == 'X' || s.state == 'Z' && s.threads <= 1 }
 
 var errStat = errors.New("child: unexpected form of /proc/PID/stat")
 
@@ -96,10 +99,11 @@ func parseStat(s string) (stat, error) {
 		return stat{}, errStat
 	}
 	st := stat{comm: s[open+1 : shut], state: f[0][0]}
-	var errs [4]error
+	var errs [5]error
 	st.ppid, errs[0] = strconv.Atoi(f[1])
 	st.pgrp, errs[1] = strconv.Atoi(f[2])
 	st.session, errs[2] = strconv.Atoi(f[3])
+	st.threads, errs[4] = strconv.Atoi(f[17])
 	st.start, errs[3] = strconv.ParseUint(f[19], 10, 64)
 	for _, err := range errs {
 		if err != nil {

@@ -66,6 +66,10 @@ const (
 	maxPause = 50 * time.Millisecond
 )
 
+// killWait is how long the death by SIGKILL is waited for at least: giving up
+// earlier, because of a short grace, would lose an exit that comes.
+const killWait = 5 * time.Second
+
 // supervise runs the child's life: it waits for the exit or for Stop, climbs
 // the ladder, and makes the report. The readers and the waiter have ended when
 // it closes done.
@@ -156,9 +160,10 @@ func (s *supervisor) step(now time.Time) (next time.Duration, over bool) {
 			s.climb(killed, now)
 			s.report.Forced = !s.exited || s.proc.groupAlive()
 			s.signal(s.proc.kill)
-			left = grace
+			left = max(grace, killWait)
 		}
 	case killed:
+		left = s.since.Add(max(grace, killWait)).Sub(now)
 		if s.alone || left <= 0 {
 			return 0, true
 		}
@@ -201,14 +206,17 @@ func (s *supervisor) signal(f func()) {
 // finish closes what is left, joins all goroutines and makes the report. The
 // group is gone, or could not be ended.
 func (s *supervisor) finish() {
+	if s.exited {
+		s.signal(s.proc.sweep)
+	}
 	// Nothing of the group can write any more. What it has written is still in
 	// the pipes; whoever holds them open is outside the group.
-	ended := s.settle()
-	if s.cfg.KillDescendants && s.killDescendants() && !ended {
-		s.phase(phaseHeldKilled)
-		ended = s.join(s.cfg.DrainAfterDeath)
+	if s.cfg.KillDescendants && len(s.Child.Descendants()) > 0 {
+		s.settle()
+		s.phase(phaseHeldKilled) // counts for streams that have not ended
+		s.killDescendants()
 	}
-	if !ended {
+	if !s.join(s.cfg.DrainAfterDeath) {
 		s.phase(phaseHeldLeft)
 	}
 	s.stdout.f.Close()
@@ -220,10 +228,6 @@ func (s *supervisor) finish() {
 	s.markDrained()
 
 	s.mu.Lock()
-	if s.exited {
-		// Should the system have hidden members from us, this reaches them.
-		s.proc.kill()
-	}
 	s.gone = true
 	e := s.exit
 	s.mu.Unlock()
@@ -244,8 +248,8 @@ func (s *supervisor) finish() {
 }
 
 // settle waits until each pipe has ended or was found empty, or
-// DrainAfterDeath has passed. It reports whether both have ended.
-func (s *supervisor) settle() bool {
+// DrainAfterDeath has passed.
+func (s *supervisor) settle() {
 	timer := time.NewTimer(s.cfg.DrainAfterDeath)
 	defer timer.Stop()
 	for _, st := range []*stream{s.stdout, s.stderr} {
@@ -253,22 +257,18 @@ func (s *supervisor) settle() bool {
 		case <-st.ended:
 		case <-st.empty:
 		case <-timer.C:
-			timer.Reset(0)
+			return
 		}
 	}
-	return s.join(0)
 }
 
-// join waits for both readers and reports whether they have ended.
+// join waits for both readers and reports whether they have ended. A process
+// that is on its way out is no longer found, and may still hold the pipes for
+// an instant; hence the wait.
 func (s *supervisor) join(wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for _, st := range []*stream{s.stdout, s.stderr} {
-		select {
-		case <-st.ended:
-			continue
-		default:
-		}
 		select {
 		case <-st.ended:
 		case <-timer.C:
@@ -278,9 +278,8 @@ func (s *supervisor) join(wait time.Duration) bool {
 	return true
 }
 
-// killDescendants ends those that carry the marker, until none is found, and
-// reports whether there were any.
-func (s *supervisor) killDescendants() bool {
+// killDescendants ends those that carry the marker, until none is found.
+func (s *supervisor) killDescendants() {
 	// They may be starting others; each round finds what the last one missed.
 	for deadline := time.Now().Add(s.cfg.DrainAfterDeath); ; time.Sleep(minPause) {
 		ds := s.Child.Descendants()
@@ -291,7 +290,7 @@ func (s *supervisor) killDescendants() bool {
 			}
 		}
 		if len(ds) == 0 || time.Now().After(deadline) {
-			return len(s.report.Descendants) > 0
+			return
 		}
 	}
 }
