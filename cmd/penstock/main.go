@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 )
 
 // main is the only place that ends the process: os.Exit skips deferred calls,
@@ -31,6 +33,17 @@ func main() {
 type environment struct {
 	stdin, stdout, stderr *os.File
 	environ               []string // as os.Environ gives it
+}
+
+// lookup returns the value of a variable, "" if it is not set. Of several, the
+// last counts, as in os/exec.
+func (e *environment) lookup(name string) string {
+	for _, kv := range slices.Backward(e.environ) {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			return v
+		}
+	}
+	return ""
 }
 
 // exitUsage is the exit code for a command line that makes no sense, the same

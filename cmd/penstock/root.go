@@ -33,6 +33,9 @@ agent.`,
 
 	// The subcommands, one file each, in alphabetical order.
 	root.AddCommand(
+		newConfigCmd(env),
+		newDoctorCmd(env),
+		newRunCmd(env),
 		newVersionCmd(env),
 	)
 	return root

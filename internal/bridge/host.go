@@ -211,7 +211,7 @@ func (s *Session) unsend(r *request) bool {
 // tellServer sends a cancellation of a dispatched call before all else, and
 // watches what the server does.
 func (s *Session) tellServer(r *request, notification []byte) {
-	s.toHost.Remove(func(it *rpc.Item) bool { return it.Owner == r }) // its progress
+	s.toHost.Remove(func(it *rpc.Item) bool { return it.Owner == r && it.Class == rpc.Drop }) // its progress
 	if s.server == nil || s.server != r.gen {
 		return
 	}
