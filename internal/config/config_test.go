@@ -212,7 +212,7 @@ func TestDisagreements(t *testing.T) {
 func TestUnknownEnv(t *testing.T) {
 	got := UnknownEnv([]string{
 		"PENSTOCK_HOME=/x", "PENSTOCK_SESSION=1", "PENSTOCK_LIMITS_WIRE=1MiB", "PATH=/bin", "XPENSTOCK_Y=1",
-		"PENSTOCK_LIMIT_WIRE=1", "PENSTOCK_AUDIT_KEEP=1d", "PENSTOCK_LIMITS_CONTENT=off", "PENSTOCK_COLOUR_OF_THE_SKY_ABOVE=blue",
+		"PENSTOCK_LIMIT_WIRE=1", "PENSTOCK_CLEARED=", "PENSTOCK_AUDIT_KEEP=1d", "PENSTOCK_LIMITS_CONTENT=off", "PENSTOCK_COLOUR_OF_THE_SKY_ABOVE=blue",
 	}).Error()
 	want := strings.Join([]string{
 		"PENSTOCK_AUDIT_KEEP: known, but not in this version",
