@@ -39,6 +39,7 @@ agent.`,
 	// The subcommands, one file each, in alphabetical order.
 	root.AddCommand(
 		newConfigCmd(env),
+		newDemoCmd(env),
 		newDoctorCmd(env),
 		newRunCmd(env),
 		newVersionCmd(env),
