@@ -42,6 +42,7 @@ func readers(in string) map[string]io.Reader {
 	return map[string]io.Reader{
 		"whole": strings.NewReader(in), "bytes": iotest.OneByteReader(strings.NewReader(in)),
 		"halves": iotest.HalfReader(strings.NewReader(in)), "data with error": iotest.DataErrReader(strings.NewReader(in)),
+		"fifties": &pieces{[]byte(in), 50},
 	}
 }
 
@@ -282,6 +283,24 @@ func TestOversizeComesEarly(t *testing.T) {
 	next(`{"jsonrpc":"2.0","result":[`+y, frame.Frame{Type: frame.Oversize, Reply: true, Size: 227}) // broken, so nothing more is to come
 	next(`{"jsonrpc":"2.0","id":7,"result":1}`+"\n"+ping+"\n", frame.Frame{Type: frame.OversizeEnd, Reply: true, Size: 262})
 	next("", frame.Frame{Type: frame.Message, Size: int64(len(ping))})
+}
+
+// TestOversizeIsIdentified: an id alone does not tell a request from an answer.
+func TestOversizeIsIdentified(t *testing.T) {
+	y := strings.Repeat("y", 200)
+	for _, tt := range []struct{ before, after string }{
+		{`{"jsonrpc":"2.0","id":7,"x":"` + y + `","result"`, `:1}`},
+		{`{"jsonrpc":"2.0","error":{"message":"` + y + `"},"id":7,`, `"x":1}`}, // a number ends with what follows
+		{`{"jsonrpc":"2.0","id":7,"params":"` + y + `","method":"m"`, `}`},
+		{`{"jsonrpc":"2.0","params":"` + y + `","method":"m"}`, "\n"}, // never to be known
+		{`{"jsonrpc":"2.0","params":"` + y + `"x`, `}`},
+	} {
+		r := frame.NewReader(iotest.OneByteReader(strings.NewReader(tt.before+tt.after)), frame.Options{Limit: 100})
+		f, err := r.Next()
+		if err != nil || f.Type != frame.Oversize || f.Size != int64(len(tt.before)) {
+			t.Errorf("%s: told at %d (%v), want %d", tt.before, f.Size, err, len(tt.before))
+		}
+	}
 }
 
 func TestReaderEnds(t *testing.T) {
