@@ -104,27 +104,28 @@ func TestSalvage(t *testing.T) {
 	answer := `{"jsonrpc":"2.0","id":7,"result":{"a":[1]}}`
 	long := strings.Repeat("y", 1023)
 	for in, want := range map[string]string{
-		`{"jsonrpc":"2.0","id":7,"result":{"a":}}`:           "7 true",
-		"log text " + answer:                                 "7 true",
-		"log {text} {} " + answer:                            "7 true",
-		`{"level":"info","ctx":{"id":3}} ` + answer:          "7 true",
-		answer + answer:                                      "7 true",
-		answer + " trailing":                                 "7 true",
-		answer[:len(answer)-3]:                               "7 true",
-		`log {"result":{"x":1},"jsonrpc":"2.0","id":"a"}`:    `"a" true`,
-		`log {"jsonrpc":"2.0","id":7,"error":{"code":1}`:     "7 true",
-		`{"jsonrpc":"2.0","id":7,"method":"x",}`:             "7 false",
-		`log ` + ping + " " + answer:                         "7 true",
-		`log ` + ping:                                        "8 false",
-		`log {"id":7,"result":{}}`:                           " false", // no jsonrpc: a quotation, not a message
-		`{"id":7,"result":}`:                                 "7 true",
-		`{"id":7,"msg":"x"`:                                  " false",
-		`{"jsonrpc":"2.0","id":7`:                            " false", // may be 77
-		`{"jsonrpc":"2.0","id":null,"result":}`:              " false",
-		`x {"jsonrpc":"2.0","id":"` + long + `","result":1}`: " false",
-		"[" + answer + ",":                                   "7 true",
-		strings.Repeat("{", 15) + answer:                     "7 true",
-		strings.Repeat("{", 16) + answer:                     " false", // bounded
+		`{"jsonrpc":"2.0","id":7,"result":{"a":}}`:              "7 true",
+		"log text " + answer:                                    "7 true",
+		"log {text} {} " + answer:                               "7 true",
+		`{"level":"info","ctx":{"id":3}} ` + answer:             "7 true",
+		`{"msg":{"jsonrpc":"2.0","id":3,"result":1}} ` + answer: "7 true", // quoted
+		answer + answer:                                         "7 true",
+		answer + " trailing":                                    "7 true",
+		answer[:len(answer)-3]:                                  "7 true",
+		`log {"result":{"x":1},"jsonrpc":"2.0","id":"a"}`:       `"a" true`,
+		`log {"jsonrpc":"2.0","id":7,"error":{"code":1}`:        "7 true",
+		`{"jsonrpc":"2.0","id":7,"method":"x",}`:                "7 false",
+		`log ` + ping + " " + answer:                            "7 true",
+		`log ` + ping:                                           "8 false",
+		`log {"id":7,"result":{}}`:                              " false", // no jsonrpc: a quotation, not a message
+		`{"id":7,"result":}`:                                    "7 true",
+		`{"id":7,"msg":"x"`:                                     " false",
+		`{"jsonrpc":"2.0","id":7`:                               " false", // may be 77
+		`{"jsonrpc":"2.0","id":null,"result":}`:                 " false",
+		`x {"jsonrpc":"2.0","id":"` + long + `","result":1}`:    " false",
+		"[" + answer + ",":                                      "7 true",
+		strings.Repeat("{", 15) + answer:                        "7 true",
+		strings.Repeat("{", 16) + answer:                        " false", // bounded
 	} {
 		r := frame.NewReader(strings.NewReader(in+"\n"), frame.Options{})
 		f, err := r.Next()

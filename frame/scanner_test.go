@@ -79,6 +79,20 @@ func TestScannerSyntax(t *testing.T) {
 	}
 }
 
+// TestScannerEveryByte puts each byte at each place of a string, since eight are
+// looked at at once.
+func TestScannerEveryByte(t *testing.T) {
+	for at := range 20 {
+		for c := range 256 {
+			text := []byte(`["` + strings.Repeat("n", 20) + `"]`)
+			text[2+at] = byte(c)
+			if _, err := Parse(text); (err == nil) != json.Valid(text) {
+				t.Errorf("%q: %v, but json.Valid is %t", text, err, json.Valid(text))
+			}
+		}
+	}
+}
+
 // object returns an object of n members with names of four characters.
 func object(n int) string {
 	var b strings.Builder
