@@ -144,6 +144,7 @@ func TestDeathWhilePipeIsHeld(t *testing.T) {
 	if isClosed(ch.Done()) {
 		t.Error("done although a member of the group lives")
 	}
+	await(t, ch.stderr.ended, "EOF of stderr")
 	ch.Stop(Ladder{Grace: time.Hour, TermNow: true})
 	wantEnds(t, wait(t, ch), EndAfterCancel, EndEOF)
 }
@@ -161,6 +162,7 @@ func TestDrainedWhileReading(t *testing.T) {
 	if !isClosed(ch.Exited()) || isClosed(ch.Done()) {
 		t.Error("drained, but not by the exit alone")
 	}
+	await(t, ch.stderr.ended, "EOF of stderr")
 	ch.Stop(Ladder{Grace: time.Hour, TermNow: true})
 	wantEnds(t, wait(t, ch), EndAfterCancel, EndEOF)
 }
@@ -190,6 +192,12 @@ func TestGroupOutlivesLeader(t *testing.T) {
 			if tt.stdout == EndAfterCancel || tt.stderr == EndAfterCancel {
 				// The grace period would count for both rungs; this is the second alone.
 				await(t, ch.Exited(), "the exit")
+				if tt.stdout == EndEOF {
+					await(t, ch.stdout.ended, "EOF of stdout")
+				}
+				if tt.stderr == EndEOF {
+					await(t, ch.stderr.ended, "EOF of stderr")
+				}
 				ch.Stop(Ladder{TermNow: true})
 			}
 			r := wait(t, ch)
