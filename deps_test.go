@@ -29,6 +29,8 @@ var packages = map[string]struct {
 	"internal/config":  {0, []string{"github.com/goccy/go-yaml"}},
 	"internal/hostile": {0, nil},
 	"internal/rpc":     {1, nil},
+	"internal/link":    {1, []string{"golang.org/x/sys"}},
+	"internal/desk":    {2, []string{"golang.org/x/sys"}},
 	"internal/bridge":  {2, []string{"golang.org/x/sys"}},
 	"cmd/penstock":     {4, []string{"github.com/spf13/cobra", "golang.org/x/sys"}},
 }
