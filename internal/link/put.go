@@ -237,3 +237,18 @@ func (p *Put) next() (outgoing, [][]byte, bool) {
 
 // sentAll reports whether the sender is done with the put. c.mu is held.
 func (p *Put) sentAll() bool { return p.asked || p.over && !p.begun }
+
+// Waiting returns how many bytes wait in the send buffer. Whoever can hold its
+// source back, as a bridge cannot, paces itself by it.
+func (p *Put) Waiting() int {
+	if p.c == nil {
+		return 0
+	}
+	p.c.mu.Lock()
+	defer p.c.mu.Unlock()
+	n := 0
+	for _, b := range p.blocks {
+		n += len(b)
+	}
+	return n
+}
