@@ -2,6 +2,7 @@ package frame
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"hash/maphash"
 	"math/bits"
@@ -591,7 +592,7 @@ func (s *Scanner) name(raw []byte) string {
 	others := s.count - 1 - bits.OnesCount8(s.seen)
 	if slices.Contains(s.few[:min(others, len(s.few))], h) || slices.Contains(s.more, h) {
 		if s.dup == "" {
-			s.dup = string(bare)
+			s.dup = cmp.Or(string(bare), `""`)
 		}
 	}
 	if others < len(s.few) {

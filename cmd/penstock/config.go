@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -24,7 +23,9 @@ wins. docs/config.md describes each of them.`,
   penstock config check
   penstock config schema > ~/.penstock/schema.json`,
 		Args: commandArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: showHelp,
+
+		DisableFlagsInUseLine: true,
 	}
 	cmd.AddCommand(
 		newConfigCheckCmd(env),
@@ -60,7 +61,7 @@ change a setting, to show what they would do.`,
 		Example: `  penstock config show
   penstock config show --json
   penstock config show --wire-limit 4MiB`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			c, err := config.Load(s.source(env))
 			if err != nil {
@@ -113,7 +114,6 @@ func placeOf(o config.Origin) place {
 }
 
 func showJSON(env *environment, c *config.Config) error {
-	e := json.NewEncoder(env.stdout)
 	for _, k := range config.Keys() {
 		o := c.Origin(k.Path)
 		row := shown{Key: k.Path, Kind: k.Kind, Text: c.Text(k.Path), Source: o.Kind.String(), place: placeOf(o)}
@@ -127,7 +127,7 @@ func showJSON(env *environment, c *config.Config) error {
 		default:
 			row.Value = n
 		}
-		if err := e.Encode(row); err != nil {
+		if err := writeJSON(env.stdout, row); err != nil {
 			return err
 		}
 	}
@@ -147,13 +147,12 @@ place. It also reports PENSTOCK_* variables that set nothing, which other
 commands ignore. It exits 0 if all is well, 1 if there are problems.`,
 		Example: `  penstock config check
   penstock config check --config ./team.yaml --json`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			problems := check(s.source(env))
 			if asJSON {
-				e := json.NewEncoder(env.stdout)
 				for _, p := range problems {
-					if err := e.Encode(problemRow(p)); err != nil {
+					if err := writeJSON(env.stdout, problemRow(p)); err != nil {
 						return err
 					}
 				}
@@ -216,7 +215,7 @@ func newConfigSchemaCmd(env *environment) *cobra.Command {
 
   and as the first line of the settings file, for editors with yaml-language-server:
   # yaml-language-server: $schema=schema.json`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := env.stdout.Write(config.Schema())
 			return err
@@ -233,7 +232,7 @@ func newConfigPathCmd(env *environment) *cobra.Command {
 		Use:     "path",
 		Short:   "Print which settings file is read",
 		Example: `  ${EDITOR:-vi} "$(penstock config path)"`,
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			file, found, err := config.Path(s.source(env))
 			if err == nil && file == "" {
@@ -243,7 +242,7 @@ func newConfigPathCmd(env *environment) *cobra.Command {
 				return withHint(err, "No file is read. Set PENSTOCK_HOME to the full path of a folder, or give --config FILE.")
 			}
 			if asJSON {
-				return json.NewEncoder(env.stdout).Encode(struct {
+				return writeJSON(env.stdout, struct {
 					Path   string `json:"path"`
 					Exists bool   `json:"exists"`
 				}{file, found})

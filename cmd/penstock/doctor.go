@@ -1,11 +1,10 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"runtime"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -28,7 +27,7 @@ if all is well, 1 if there are problems; each comes with what to do.`,
 		Example: `  penstock doctor
   penstock doctor --calls 50 --sessions 12
   penstock doctor --wire-limit 4MiB --json`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if calls < 0 || sessions < 0 {
 				return usageError("--calls and --sessions cannot be negative")
@@ -38,7 +37,7 @@ if all is well, 1 if there are problems; each comes with what to do.`,
 			}
 			d := diagnose(s.source(env), calls, sessions)
 			if asJSON {
-				if err := json.NewEncoder(env.stdout).Encode(d); err != nil {
+				if err := writeJSON(env.stdout, d); err != nil {
 					return err
 				}
 			} else if err := d.print(env); err != nil {
@@ -110,8 +109,7 @@ func diagnose(src config.Source, calls, sessions int) *diagnosis {
 		Notes:    []finding{},
 		System:   systemFacts(),
 	}
-	switch file, found, err := config.Path(src); {
-	case err == nil && found:
+	if file, found, err := config.Path(src); err == nil && found {
 		d.Settings = &file
 	}
 	switch home, err := config.Home(src.Environ); {
@@ -217,7 +215,7 @@ func (d *diagnosis) print(env *environment) error {
 	}
 
 	m := d.Memory
-	fmt.Fprintf(out, "\nMost memory that the limits allow, with %d calls in flight in each of %d sessions\n(reckoned with %s):\n\n", m.Calls, m.Sessions, m.Assumes)
+	fmt.Fprintf(out, "\nMost memory that the limits allow, with %s and %s in flight in each\n(reckoned with %s):\n\n", counted(m.Sessions, "session"), counted(m.Calls, "call"), m.Assumes)
 	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, row := range []struct {
 		size config.Size
@@ -243,16 +241,20 @@ func (d *diagnosis) print(env *environment) error {
 	for _, f := range d.Problems {
 		fmt.Fprintf(out, "%s %s\n     %s\n", c.red("problem"), printable(f.What), printable(f.Do))
 	}
-	var err error
-	switch n := len(d.Problems); n {
-	case 0:
-		_, err = fmt.Fprintln(out, c.green("No problems."))
-	case 1:
-		_, err = fmt.Fprintln(out, c.red("1 problem."))
-	default:
-		_, err = fmt.Fprintln(out, c.red(fmt.Sprintf("%d problems.", n)))
+	summary := c.green("No problems.")
+	if n := len(d.Problems); n > 0 {
+		summary = c.red(counted(n, "problem") + ".")
 	}
+	_, err := fmt.Fprintln(out, summary)
 	return err
+}
+
+// counted returns "1 thing" or "2 things".
+func counted(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }
 
 // rows is the system in words.
@@ -288,5 +290,5 @@ func (s systemFact) rows() [][2]string {
 
 // shellQuote quotes a path for a command that a person may paste.
 func shellQuote(path string) string {
-	return "'" + filepath.ToSlash(path) + "'"
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }

@@ -14,11 +14,14 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/penstock-dev/penstock/internal/hostile"
 )
 
 // main is the only place that ends the process: os.Exit skips deferred calls,
 // so nothing below it may use it.
 func main() {
+	hostile.Main() // the demo's servers are this program again
 	env := &environment{
 		stdin:   os.Stdin,
 		stdout:  os.Stdout,
@@ -90,7 +93,8 @@ func usageError(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// report prints err for a person and returns the exit code: 0 without an
+// report prints err for a person, each of its lines with our name in front,
+// since hosts mix them with what servers write, and returns the exit code: 0 without an
 // error, the code that the error names, else 1.
 func report(w io.Writer, err error) int {
 	if err == nil {
@@ -101,7 +105,9 @@ func report(w io.Writer, err error) int {
 		code, silent = e.code, e.err == nil
 	}
 	if !silent {
-		fmt.Fprintf(w, "penstock: %s\n", printable(err.Error()))
+		for line := range strings.Lines(printable(err.Error()) + "\n") {
+			fmt.Fprint(w, "penstock: ", line)
+		}
 	}
 	if e := (*hintError)(nil); errors.As(err, &e) {
 		fmt.Fprintf(w, "%s\n", printable(e.hint))

@@ -19,7 +19,7 @@ func addSettings(cmd *cobra.Command, s *settings) {
 	cmd.Flags().StringVar(&s.file, "config", "", "settings file (default ~/.penstock/config.yaml)")
 	for _, k := range config.Keys() {
 		if k.Flag != "" {
-			cmd.Flags().Var(s.flags.Value(k), k.Flag, k.Doc)
+			cmd.Flags().Var(s.flags.Value(k), k.Flag, k.Usage())
 		}
 	}
 }

@@ -21,7 +21,7 @@ func printable(s string) string {
 		switch {
 		case r == utf8.RuneError && n == 1:
 			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case !unsafeRune(r):
+		case r == utf8.RuneError || !unsafeRune(r):
 			b.WriteRune(r)
 		case r < 0x80:
 			fmt.Fprintf(&b, `\x%02x`, r)
@@ -33,6 +33,7 @@ func printable(s string) string {
 	return b.String()
 }
 
+// unsafeRune reports U+FFFD too, which also stands for what is not UTF-8.
 func unsafeRune(r rune) bool {
 	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) || r == utf8.RuneError
 }

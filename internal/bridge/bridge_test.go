@@ -376,4 +376,3 @@ func events(t *testing.T, ledger string) []hostile.Event {
 	}
 	return ev
 }
-

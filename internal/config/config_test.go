@@ -193,6 +193,9 @@ func TestDisagreements(t *testing.T) {
 		{"timeouts: {idle: 2h}", ":1: timeouts.idle: timeouts.total is 1h (default), and must be 0s or at least timeouts.idle, which is 2h (FILE:1)"},
 		{"timeouts: {idle: 2h, total: 0s}", ""},
 		{"timeouts: {wedge_after: 4s}", ":1: timeouts.wedge_after: timeouts.wedge_after is 4s (FILE:1), and must be at least timeouts.cancel_grace, which is 5s (default)"},
+		// In the order of the file, whoever found it.
+		{"timeouts: {wedge_after: 4s}\nwedge: 1", ":1: timeouts.wedge_after: timeouts.wedge_after is 4s (FILE:1), and must be at least timeouts.cancel_grace, which is 5s (default)\n" +
+			`FILE:2: wedge: "1" is not one of its words; allowed: report or restart`},
 		// One complaint is enough.
 		{"limits: {wire: 9MiB, queues: 1B}", `:1: limits.queues: "1B" is not a size, write 1; allowed: 8KiB to 4GiB`},
 	} {
@@ -212,7 +215,7 @@ func TestDisagreements(t *testing.T) {
 func TestUnknownEnv(t *testing.T) {
 	got := UnknownEnv([]string{
 		"PENSTOCK_HOME=/x", "PENSTOCK_SESSION=1", "PENSTOCK_LIMITS_WIRE=1MiB", "PATH=/bin", "XPENSTOCK_Y=1",
-		"PENSTOCK_LIMIT_WIRE=1", "PENSTOCK_AUDIT_KEEP=1d", "PENSTOCK_LIMITS_CONTENT=off", "PENSTOCK_COLOUR_OF_THE_SKY_ABOVE=blue",
+		"PENSTOCK_LIMIT_WIRE=1", "PENSTOCK_CLEARED=", "PENSTOCK_AUDIT_KEEP=1d", "PENSTOCK_LIMITS_CONTENT=off", "PENSTOCK_COLOUR_OF_THE_SKY_ABOVE=blue",
 	}).Error()
 	want := strings.Join([]string{
 		"PENSTOCK_AUDIT_KEEP: known, but not in this version",

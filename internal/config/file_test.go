@@ -18,33 +18,36 @@ func read(text string) (map[string]setting, string) {
 	return values, ps.Error()
 }
 
+// readable are files that are taken.
+var readable = []struct {
+	name, text string
+	want       string // key=value@line, in the order of the table
+}{
+	{"empty", "", ""},
+	{"white space", " \n\n  \n", ""},
+	{"comments", "# wedge: restart\n#\n", ""},
+	{"empty document", "---\n...\n", ""},
+	{"null", "null\n", ""},
+	{"BOM", "\ufeffwedge: restart\n", "wedge=restart@1"},
+	{"BOM alone", "\ufeff", ""},
+	{"CRLF", "limits:\r\n  wire: 1MiB # small\r\n  calls: 3\r\nwedge: restart\r\n", "limits.wire=1MiB@2 limits.calls=3@3 wedge=restart@4"},
+	{"CR", "wedge: restart\rdescendants: kill\r", "wedge=restart@1 descendants=kill@2"},
+	{"no newline at the end", "limits:\n  calls: 3", "limits.calls=3@2"},
+	{"marker", "---\nwedge: restart\n", "wedge=restart@2"},
+	{"flow", "{limits: {wire: 1MiB, queues: 2MiB}, wedge: restart}", "limits.wire=1MiB@1 limits.queues=2MiB@1 wedge=restart@1"},
+	{"JSON", `{"limits": {"wire": 1048576, "calls": 3}}`, "limits.wire=1MiB@1 limits.calls=3@1"},
+	{"quotes", "'wedge': \"restart\"\nlimits: {wire: '1MiB'}", "limits.wire=1MiB@2 wedge=restart@1"},
+	{"empty section", "limits:\nwedge: restart\ntimeouts: {}\nhelper_output: ~\n", "wedge=restart@2"},
+	{"section of comments", "limits:\n  # wire: 1MiB\nwedge: restart\n", "wedge=restart@3"},
+	{"plain bytes", "limits: {wire: 1000000}", "limits.wire=1000000@1"},
+	{"seconds", "helper_output: {shutdown_grace_seconds: 1.5}", "helper_output.shutdown_grace_seconds=1.5@1"},
+	{"value on the next line", "wedge:\n  restart\n", "wedge=restart@1"},
+	{"wide indent", "limits:\n        wire: 1MiB\n", "limits.wire=1MiB@2"},
+	{"tab before a comment", "wedge: restart\t# why\n", "wedge=restart@1"},
+}
+
 func TestReadsFile(t *testing.T) {
-	for _, tt := range []struct {
-		name, text string
-		want       string // key=value@line, in the order of the table
-	}{
-		{"empty", "", ""},
-		{"white space", " \n\n  \n", ""},
-		{"comments", "# wedge: restart\n#\n", ""},
-		{"empty document", "---\n...\n", ""},
-		{"null", "null\n", ""},
-		{"BOM", "\ufeffwedge: restart\n", "wedge=restart@1"},
-		{"BOM alone", "\ufeff", ""},
-		{"CRLF", "limits:\r\n  wire: 1MiB # small\r\n  calls: 3\r\nwedge: restart\r\n", "limits.wire=1MiB@2 limits.calls=3@3 wedge=restart@4"},
-		{"CR", "wedge: restart\rdescendants: kill\r", "wedge=restart@1 descendants=kill@2"},
-		{"no newline at the end", "limits:\n  calls: 3", "limits.calls=3@2"},
-		{"marker", "---\nwedge: restart\n", "wedge=restart@2"},
-		{"flow", "{limits: {wire: 1MiB, queues: 2MiB}, wedge: restart}", "limits.wire=1MiB@1 limits.queues=2MiB@1 wedge=restart@1"},
-		{"JSON", `{"limits": {"wire": 1048576, "calls": 3}}`, "limits.wire=1MiB@1 limits.calls=3@1"},
-		{"quotes", "'wedge': \"restart\"\nlimits: {wire: '1MiB'}", "limits.wire=1MiB@2 wedge=restart@1"},
-		{"empty section", "limits:\nwedge: restart\ntimeouts: {}\nhelper_output: ~\n", "wedge=restart@2"},
-		{"section of comments", "limits:\n  # wire: 1MiB\nwedge: restart\n", "wedge=restart@3"},
-		{"plain bytes", "limits: {wire: 1000000}", "limits.wire=1000000@1"},
-		{"seconds", "helper_output: {shutdown_grace_seconds: 1.5}", "helper_output.shutdown_grace_seconds=1.5@1"},
-		{"value on the next line", "wedge:\n  restart\n", "wedge=restart@1"},
-		{"wide indent", "limits:\n        wire: 1MiB\n", "limits.wire=1MiB@2"},
-		{"tab before a comment", "wedge: restart\t# why\n", "wedge=restart@1"},
-	} {
+	for _, tt := range readable {
 		values, problems := read(tt.text)
 		var got []string
 		for _, k := range keys {
@@ -124,11 +127,9 @@ func TestRefusesFile(t *testing.T) {
 		{"escape", "# \x1b[31m\n", "FILE:1: holds the control character U+001B"},
 		{"too large", strings.Repeat("# comment\n", maxFile/10+1), "FILE: larger than 1MiB, the most that is read"},
 	} {
-		values, got := read(tt.text)
-		if got != tt.want {
+		if _, got := read(tt.text); got != tt.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", tt.name, got, tt.want)
 		}
-		_ = values
 	}
 }
 
@@ -161,13 +162,17 @@ func TestHostileFile(t *testing.T) {
 	for _, text := range []string{
 		fill("["), fill("{a: "), fill("- "), fill("? "), fill("!a "), fill("&a "), fill("a: b\n"), fill(`"`), fill("'"),
 		fill(": "), fill(":"), fill("- a\n"), fill("---\n"), fill("[],"), fill("*a "), fill("a: [\n"), fill("|\n"), fill("%a\n"),
-		strings.Repeat("[", maxDepth+1), strings.Repeat("- ", maxDepth+1) + "a",
 	} {
 		if _, got := read(text); got == "" {
 			t.Errorf("%.20q…: accepted", text)
 		}
 	}
-	// One line over the file and one part over the bound.
+	for _, deep := range []string{"[", "- ", "{a: "} {
+		if _, got := read(strings.Repeat(deep, maxDepth+1) + "a"); got != fmt.Sprintf("FILE:1: nested more than %d deep", maxDepth) {
+			t.Errorf("%q, nested: got %s", deep, got)
+		}
+	}
+	// At the bound of bytes, and over the bound of parts.
 	values, got := read("# " + strings.Repeat("x", maxFile-2))
 	if got != "" || len(values) != 0 {
 		t.Errorf("a comment as long as a file may be: %s", got)

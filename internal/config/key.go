@@ -148,6 +148,14 @@ func envName(path string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
 }
 
+// Usage returns a line for the help text of the flag: the first sentence of
+// the documentation.
+func (k Key) Usage() string {
+	first, _, _ := strings.Cut(k.Doc, ". ")
+	first = strings.TrimSuffix(first, ".")
+	return strings.ToLower(first[:1]) + first[1:]
+}
+
 // Check reports why text is not a value of the key, nil if it is one. The
 // error says what would be allowed.
 func (k Key) Check(text string) error {

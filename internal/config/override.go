@@ -50,13 +50,20 @@ func UnknownEnv(environ []string) Problems {
 	for _, k := range keys {
 		names = append(names, k.Env())
 	}
+	var settable []string // without the prefix, which would make all of them look alike
+	for _, name := range names {
+		settable = append(settable, strings.TrimPrefix(name, envPrefix))
+	}
 	var problems Problems
 	for _, kv := range environ {
-		name, _, _ := strings.Cut(kv, "=")
-		if !strings.HasPrefix(name, envPrefix) || slices.Contains(names, name) {
+		name, text, _ := strings.Cut(kv, "=")
+		if text == "" || !strings.HasPrefix(name, envPrefix) || slices.Contains(names, name) {
 			continue
 		}
-		msg := "unknown variable" + suggest(name, names)
+		msg := "unknown variable"
+		if near := nearest(strings.TrimPrefix(name, envPrefix), settable); near != "" {
+			msg += "; did you mean " + envPrefix + near + "?"
+		}
 		for _, p := range planned {
 			if name == envName(p) || strings.HasPrefix(name, envName(p)+"_") {
 				msg = "known, but not in this version"

@@ -10,7 +10,8 @@ import (
 
 // Schema returns a JSON Schema (draft-07, which the YAML support of editors
 // reads) of the settings file. It accepts what the parser accepts, except that
-// it cannot judge the range of a text such as 8MiB, nor whether settings agree.
+// it cannot judge the range of a text such as 8MiB, whether settings agree, and
+// what JSON does not have, such as keys written twice.
 func Schema() []byte {
 	root := schemaSection("")
 	root["$schema"] = "http://json-schema.org/draft-07/schema#"
@@ -68,7 +69,6 @@ func (k Key) schema() map[string]any {
 		for name, v := range k.schemaRange("number", 1e9) {
 			s[name] = v
 		}
-		s["multipleOf"] = json.Number("0.001")
 		s["default"] = k.schemaDefault()
 	case Count:
 		for name, v := range k.schemaRange("integer", 1) {
