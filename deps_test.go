@@ -28,6 +28,7 @@ var packages = map[string]struct {
 	"internal/call":    {0, nil},
 	"internal/config":  {0, []string{"github.com/goccy/go-yaml"}},
 	"internal/hostile": {0, nil},
+	"internal/result":  {1, []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
 	"internal/rpc":     {1, nil},
 	"internal/bridge":  {2, []string{"golang.org/x/sys"}},
 	"cmd/penstock":     {4, []string{"github.com/spf13/cobra", "golang.org/x/sys"}},
