@@ -28,6 +28,7 @@ var packages = map[string]struct {
 	"internal/call":    {0, nil},
 	"internal/config":  {0, []string{"github.com/goccy/go-yaml"}},
 	"internal/hostile": {0, nil},
+	"internal/result":  {1, []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
 	"internal/rpc":     {1, nil},
 	"internal/link":    {1, []string{"golang.org/x/sys"}},
 	"internal/desk":    {2, []string{"golang.org/x/sys"}},
