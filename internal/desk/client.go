@@ -204,7 +204,7 @@ func (c *client) request(f link.Frame) error {
 		}
 		return nil
 	case link.OpRead:
-		work = func(ctx context.Context, _ *request) ([]byte, error) { return c.readPage(ctx, head.Handle, head.Args) }
+		work = func(ctx context.Context, _ *request) ([]byte, error) { return c.readPage(ctx, head) }
 	case link.OpStatus:
 		work = func(context.Context, *request) ([]byte, error) { return json.Marshal(c.d.status()) }
 	case link.OpList, link.OpExport, link.OpStop:
@@ -345,14 +345,14 @@ func (r *request) grant(n int) {
 }
 
 // readPage answers penstock_result.
-func (c *client) readPage(ctx context.Context, handle string, args json.RawMessage) ([]byte, error) {
-	e, src, err := c.find(ctx, handle, c.d.readSlots)
+func (c *client) readPage(ctx context.Context, head link.RequestHead) ([]byte, error) {
+	e, src, err := c.find(ctx, head.Handle, c.d.readSlots)
 	if err != nil {
 		return nil, err
 	}
 	return answerWithin(ctx, func() ([]byte, error) {
 		defer src.done()
-		return readPage(ctx, src, e, args)
+		return readPage(ctx, src, e, head.Args, head.Most)
 	})
 }
 

@@ -117,10 +117,10 @@ func TestKilled(t *testing.T) {
 	waitFor(t, "the put has failed", func() bool { return p.Err() != nil })
 	p.Write(text(1 << 20))
 	wantCode(t, p.Commit(link.Info{}), link.CodeLost, "went away")
-	_, err = c.Read(deadline(t), p.Handle(), []byte(`{}`))
+	_, err = c.Read(deadline(t), p.Handle(), args(p.Handle()))
 	wantCode(t, err, link.CodeLost, "was not kept")
 
-	if _, err := c.Read(deadline(t), before, []byte(`{}`)); err != nil {
+	if _, err := c.Read(deadline(t), before, args(before)); err != nil {
 		t.Errorf("what was kept before: %v", err)
 	}
 	after, err := c.Status(deadline(t))
@@ -149,20 +149,20 @@ func TestForeign(t *testing.T) {
 	d := local(t, Config{})
 	mine, other, same := connect(t, d, link.Bridge, "s1"), connect(t, d, link.Bridge, "s2"), connect(t, d, link.Bridge, "s1")
 	h := keep(t, mine, text(10))
-	if _, err := mine.Read(deadline(t), h, []byte(`{}`)); err != nil {
+	if _, err := mine.Read(deadline(t), h, args(h)); err != nil {
 		t.Error(err)
 	}
 	for _, c := range []*link.Client{other, same} { // the name of a session is no secret
-		_, err := c.Read(deadline(t), h, []byte(`{}`))
+		_, err := c.Read(deadline(t), h, args(h))
 		wantCode(t, err, link.CodeForeign, "another session")
 	}
-	if _, err := connect(t, d, link.Person, "").Read(deadline(t), h, []byte(`{}`)); err != nil {
+	if _, err := connect(t, d, link.Person, "").Read(deadline(t), h, args(h)); err != nil {
 		t.Error(err)
 	}
-	_, err := mine.Read(deadline(t), link.NewHandle(), []byte(`{}`))
+	_, err := mine.Read(deadline(t), link.NewHandle(), args(h))
 	wantCode(t, err, link.CodeUnknown, "no result")
 	for _, bad := range []string{"", "../../etc/passwd", strings.Repeat("a", 25), strings.Repeat("A", 26)} {
-		_, err = mine.Read(deadline(t), bad, []byte(`{}`))
+		_, err = mine.Read(deadline(t), bad, args(bad))
 		wantCode(t, err, link.CodeQuery, "not a handle")
 	}
 	_, err = mine.List(deadline(t), "")
@@ -196,11 +196,11 @@ func TestExpiry(t *testing.T) {
 	c := connect(t, d, link.Bridge, "s1")
 	h := keep(t, c, text(10))
 	clk.add(time.Hour - 2*time.Second)
-	if _, err := c.Read(deadline(t), h, []byte(`{}`)); err != nil {
+	if _, err := c.Read(deadline(t), h, args(h)); err != nil {
 		t.Error(err)
 	}
 	clk.add(2 * time.Second)
-	_, err := c.Read(deadline(t), h, []byte(`{}`))
+	_, err := c.Read(deadline(t), h, args(h))
 	wantCode(t, err, link.CodeExpired, "kept for 1h")
 	waitFor(t, "the files are removed", func() bool { return len(files(t, d.cfg.Home)) == 0 })
 	if s, _ := c.Status(deadline(t)); s.Results.Expired != 1 || s.Results.Bytes != 0 || s.Results.Count != 0 {
@@ -222,7 +222,7 @@ func TestQuota(t *testing.T) {
 	a, b, c := connect(t, d, link.Bridge, "a"), connect(t, d, link.Bridge, "b"), connect(t, d, link.Bridge, "c")
 	a1, a2 := keep(t, a, text(200)), keep(t, a, text(200))
 	a3 := keep(t, a, text(1)) // one session over its share: its oldest goes
-	_, err := a.Read(deadline(t), a1, []byte(`{}`))
+	_, err := a.Read(deadline(t), a1, args(a1))
 	wantCode(t, err, link.CodeEvicted, "made room")
 	keep(t, b, text(400))
 	c1 := keep(t, c, text(399)) // exactly full: 201 + 400 + 399
@@ -230,10 +230,10 @@ func TestQuota(t *testing.T) {
 		t.Errorf("status %+v", s.Results)
 	}
 	keep(t, c, text(1)) // over in all: the oldest of all goes
-	_, err = a.Read(deadline(t), a2, []byte(`{}`))
+	_, err = a.Read(deadline(t), a2, args(a2))
 	wantCode(t, err, link.CodeEvicted, "made room")
 	for h, owner := range map[string]*link.Client{a3: a, c1: c} {
-		if _, err := owner.Read(deadline(t), h, []byte(`{}`)); err != nil {
+		if _, err := owner.Read(deadline(t), h, args(h)); err != nil {
 			t.Error(err)
 		}
 	}

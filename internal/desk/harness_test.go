@@ -3,6 +3,7 @@ package desk
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"net"
 	"os"
@@ -163,6 +164,16 @@ func pipe(t *testing.T) (a, b net.Conn) {
 		t.Fatal(err)
 	}
 	return a, b
+}
+
+// args are the arguments of penstock_result that read a page of the bytes as
+// they came, since these tests keep what is no message.
+func args(handle string) json.RawMessage {
+	b, err := json.Marshal(map[string]any{"handle": handle, "part": "raw"})
+	if err != nil {
+		panic(err)
+	}
+	return b
 }
 
 func text(n int) []byte {

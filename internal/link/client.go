@@ -32,6 +32,7 @@ type Options struct {
 	// be reached; nil means that there is none. Closing the connection ends it.
 	Private func(context.Context) (net.Conn, error)
 
+	Page   int          // most bytes of text in one page of a Read; zero means 64 KiB
 	Buffer int          // most bytes that wait to be sent; zero means 4 MiB
 	Log    *slog.Logger // nil is silent
 }
@@ -192,14 +193,22 @@ func (c *Client) Desk() (desk HelloHead, private, ok bool) {
 	return c.desk, c.private, c.up
 }
 
-// Read returns one page of a kept result as JSON, for arguments as
-// penstock_result takes them. An [*Error] says why there is none.
+// Read returns one page of a kept result, the structuredContent of an answer to
+// penstock_result. args are the whole arguments of that call, and handle the one
+// in them. An [*Error] says why there is no page.
 func (c *Client) Read(ctx context.Context, handle string, args json.RawMessage) (json.RawMessage, error) {
 	if err := c.knownLost(handle); err != nil {
 		return nil, err
 	}
-	f, err := c.do(ctx, RequestHead{Op: OpRead, Handle: handle, Args: args}, true)
+	f, err := c.do(ctx, RequestHead{Op: OpRead, Handle: handle, Args: args, Most: c.page()}, true)
 	return f.Body, err
+}
+
+func (c *Client) page() int {
+	if c == nil {
+		return 0
+	}
+	return c.o.Page
 }
 
 // knownLost returns why a result was not kept, nil if it may have been.

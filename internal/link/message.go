@@ -28,8 +28,9 @@ type RequestHead struct {
 	Op        Op              `json:"op"`
 	TimeoutMS int64           `json:"timeout_ms,omitempty"` // after which nobody waits for the answer; 0 for none
 	Handle    string          `json:"handle,omitempty"`     // of Put, Read, Export
-	Args      json.RawMessage `json:"args,omitempty"`       // of Read: as penstock_result takes them
-	Part      string          `json:"part,omitempty"`       // of Export
+	Args      json.RawMessage `json:"args,omitempty"`       // of Read: those of penstock_result
+	Most      int             `json:"most,omitempty"`       // of Read: bytes of text in a page, 0 for the default
+	Part      string          `json:"part,omitempty"`       // of Export; "" is raw
 	After     string          `json:"after,omitempty"`      // of List: the last handle of the page before
 }
 
