@@ -40,7 +40,9 @@ agent.`,
 	root.AddCommand(
 		newConfigCmd(env),
 		newDemoCmd(env),
+		newDeskCmd(env),
 		newDoctorCmd(env),
+		newResultsCmd(env),
 		newRunCmd(env),
 		newVersionCmd(env),
 	)

@@ -40,6 +40,7 @@ type answer struct {
 	id   uint32
 	head []byte
 	body []byte
+	sent chan struct{} // closed when it was written; nil if nobody asks
 }
 
 // request is one that is being answered.
@@ -206,7 +207,12 @@ func (c *client) request(f link.Frame) error {
 	case link.OpRead:
 		work = func(ctx context.Context, _ *request) ([]byte, error) { return c.readPage(ctx, head) }
 	case link.OpStatus:
-		work = func(context.Context, *request) ([]byte, error) { return json.Marshal(c.d.status()) }
+		work = func(ctx context.Context, _ *request) ([]byte, error) {
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			c.d.store.wait(ctx) // a disk that does not answer is part of the status
+			return json.Marshal(c.d.status())
+		}
 	case link.OpList, link.OpExport, link.OpStop:
 		if !person {
 			c.fail(f.ID, link.Errorf(link.CodeRefused, "a session may not ask for %q", head.Op))
@@ -260,8 +266,13 @@ func (c *client) request(f link.Frame) error {
 		case len(body) > link.MaxBody:
 			c.fail(f.ID, link.Errorf(link.CodeQuery, "the answer is too long; ask for less"))
 		default:
-			c.send(answer{kind: link.Reply, id: f.ID, body: body})
+			a := answer{kind: link.Reply, id: f.ID, body: body, sent: make(chan struct{})}
+			c.send(a)
 			if head.Op == link.OpStop {
+				select {
+				case <-a.sent:
+				case <-c.ctx.Done():
+				}
 				c.d.end(errStop)
 			}
 		}
@@ -321,6 +332,9 @@ func (c *client) write() {
 			if err != nil {
 				c.conn.Close() // ends the reading
 				return
+			}
+			if a.sent != nil {
+				close(a.sent)
 			}
 		}
 		if len(out) > 0 {

@@ -263,7 +263,7 @@ func (d *desk) hello() link.HelloHead {
 // status is what `penstock desk status` shows.
 func (d *desk) status() link.Status {
 	s := link.Status{
-		PID: os.Getpid(), Build: d.cfg.Build, Version: link.Version, Started: d.started,
+		PID: os.Getpid(), Build: d.cfg.Build, Version: link.Version, Started: link.Time{Time: d.started},
 		Private: d.cfg.private, Sessions: []link.Session{},
 	}
 	s.Results, s.Place = d.store.results()
@@ -272,7 +272,7 @@ func (d *desk) status() link.Status {
 	s.Results.Writing = d.writing
 	for c := range d.clients {
 		if h, since, ok := c.greeted(); ok && h.Who == link.Bridge {
-			s.Sessions = append(s.Sessions, link.Session{ID: h.Session, Server: h.Server, PID: h.PID, Since: since})
+			s.Sessions = append(s.Sessions, link.Session{ID: h.Session, Server: h.Server, PID: h.PID, Since: link.Time{Time: since}})
 		}
 	}
 	return s

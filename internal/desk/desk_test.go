@@ -49,7 +49,7 @@ func TestKeep(t *testing.T) {
 		t.Fatalf("list: %+v, %v", page, err)
 	}
 	for _, e := range page.Entries {
-		if e.Session != "s1" || e.Server != "files" || e.Tool != "read_file" || e.Call != "c1" || e.Expires.Sub(e.Stored) != 24*time.Hour {
+		if e.Session != "s1" || e.Server != "files" || e.Tool != "read_file" || e.Call != "c1" || e.Expires.Sub(e.Stored.Time) != 24*time.Hour {
 			t.Errorf("entry %+v", e)
 		}
 	}

@@ -56,7 +56,7 @@ func stopDesk(t *testing.T, home string) {
 	c := link.Dial(link.Options{Home: home, Who: link.Person})
 	err := c.Stop(ctx)
 	c.Close(ctx)
-	if e := (*link.Error)(nil); errors.As(err, &e) && e.Code != link.CodeUnavailable {
+	if e := (*link.Error)(nil); errors.As(err, &e) && e.Code != link.CodeAbsent {
 		t.Errorf("stop: %v", err)
 	}
 	if err := WaitStopped(ctx, home); err != nil {

@@ -95,7 +95,7 @@ func (s *store) keep() {
 		s.order = append(s.order, e)
 		s.count(e.owner, e.Bytes)
 	}
-	slices.SortStableFunc(s.order, func(a, b *entry) int { return a.Stored.Compare(b.Stored) })
+	slices.SortStableFunc(s.order, func(a, b *entry) int { return a.Stored.Compare(b.Stored.Time) })
 	s.shrink()
 	s.mu.Unlock()
 	close(s.ready)
@@ -160,7 +160,7 @@ func (s *store) expire() time.Duration {
 			continue
 		}
 		s.counts.Expired++
-		s.drop(e, link.Errorf(link.CodeExpired, "this result expired at %s; results are kept for %v", e.Expires.UTC().Format(time.RFC3339), e.Expires.Sub(e.Stored).Round(time.Second)))
+		s.drop(e, link.Errorf(link.CodeExpired, "this result expired at %s; results are kept for %v", e.Expires.UTC().Format(time.RFC3339), e.Expires.Sub(e.Stored.Time).Round(time.Second)))
 	}
 	return max(next, settle)
 }
@@ -265,7 +265,7 @@ func (s *store) seal(handle string, info link.Info) (*entry, []byte, error) {
 	e := &entry{
 		Entry: link.Entry{
 			Handle: handle, Session: p.hello.Session, Server: p.hello.Server, Tool: info.Tool, Call: info.Call, Part: info.Part,
-			Bytes: p.bytes, Stored: now, Expires: now.Add(s.cfg.Expire),
+			Bytes: p.bytes, Stored: link.Time{Time: now}, Expires: link.Time{Time: now.Add(s.cfg.Expire)},
 		},
 		owner: p.owner,
 		key:   make([]byte, 32),

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -416,6 +418,9 @@ func (c *Client) run(ctx context.Context) {
 			}
 		case ctx.Err() == nil:
 			c.o.Log.Warn("no desk", "err", err)
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+				err = Errorf(CodeAbsent, "no desk is running")
+			}
 			c.setDown(AsError(err, CodeUnavailable))
 		}
 		select {

@@ -42,17 +42,25 @@ type Info struct {
 	Part string `json:"part,omitempty"` // what penstock_result shows by default
 }
 
+// Time is an instant to the millisecond.
+type Time struct{ time.Time }
+
+// MarshalJSON writes RFC 3339 with three decimals, in UTC.
+func (t Time) MarshalJSON() ([]byte, error) {
+	return []byte(t.UTC().Format(`"2006-01-02T15:04:05.000Z"`)), nil
+}
+
 // Entry is one kept result.
 type Entry struct {
-	Handle  string    `json:"handle"`
-	Session string    `json:"session_id"`
-	Server  string    `json:"server"`
-	Tool    string    `json:"tool"`
-	Call    string    `json:"call_id"`
-	Part    string    `json:"part"`
-	Bytes   int64     `json:"bytes"`
-	Stored  time.Time `json:"stored_at"`
-	Expires time.Time `json:"expires_at"`
+	Handle  string `json:"handle"`
+	Session string `json:"session_id"`
+	Server  string `json:"server"`
+	Tool    string `json:"tool"`
+	Call    string `json:"call_id"`
+	Part    string `json:"part"`
+	Bytes   int64  `json:"bytes"`
+	Stored  Time   `json:"stored_at"`
+	Expires Time   `json:"expires_at"`
 }
 
 // ListPage is the body of the Reply to a List. Next is empty on the last page.
@@ -66,19 +74,19 @@ type Status struct {
 	PID      int       `json:"pid"`
 	Build    string    `json:"build"`
 	Version  int       `json:"protocol"`
-	Started  time.Time `json:"started_at"`
+	Started  Time      `json:"started_at"`
 	Private  bool      `json:"private"`
-	Place    string    `json:"place"` // folder of the results, "memory" if there is none
+	Place    string    `json:"place"` // folder of the results, "memory", or "" while its disk does not answer
 	Sessions []Session `json:"sessions"`
 	Results  Results   `json:"results"`
 }
 
 // Session is a bridge that is connected.
 type Session struct {
-	ID     string    `json:"session_id"`
-	Server string    `json:"server"`
-	PID    int       `json:"pid"`
-	Since  time.Time `json:"since"`
+	ID     string `json:"session_id"`
+	Server string `json:"server"`
+	PID    int    `json:"pid"`
+	Since  Time   `json:"since"`
 }
 
 // Results counts what is kept and what was not.
@@ -108,6 +116,7 @@ const (
 	CodeDisk        Code = "disk"        // the disk says no
 	CodeRefused     Code = "refused"     // this client may not
 	CodeUnavailable Code = "unavailable" // no desk can be reached
+	CodeAbsent      Code = "absent"      // no desk is running, and none was to be started
 )
 
 // Error is an answer that says no. It is of one request.
