@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -9,8 +10,15 @@ import (
 // TestMain makes the test binary stand in for the commands that the scripts
 // run, so that they are real processes. Add a command by adding its main here.
 func TestMain(m *testing.M) {
+	// A desk is started by the path of the program, not by a name of the scripts.
+	if len(os.Args) > 2 && os.Args[1] == "desk" && os.Args[2] == "serve" {
+		main()
+		return
+	}
 	testscript.Main(m, map[string]func(){
 		"penstock": main,
+		"keep":     keepMain,
+		"on":       onMain,
 	})
 }
 

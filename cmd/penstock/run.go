@@ -51,8 +51,6 @@ signal n ended it, 127 or 126 if CMD could not be started.`,
 	f.StringVar(&o.name, "name", "", "label of the server in logs (default: the name of CMD)")
 	f.BoolVar(&o.noRestart, "no-restart", false, "end with the server instead of restarting it on the next request")
 	f.IntVar(&o.statsFD, "stats-fd", -1, "write counters as one JSON object to this file descriptor at the end")
-	o.content = "off"
-	f.StringVar(&o.content, "content-limit", "off", "cut results above this size; this version knows only \"off\"")
 	addSettings(cmd, &o.settings)
 	return cmd
 }
@@ -61,7 +59,6 @@ type runOptions struct {
 	name      string
 	noRestart bool
 	statsFD   int
-	content   string
 	settings
 }
 
@@ -69,9 +66,6 @@ func (o *runOptions) run(ctx context.Context, env *environment, args []string) e
 	cfg, err := o.load(env)
 	if err != nil {
 		return err
-	}
-	if o.content != "off" {
-		return usageError("--content-limit %s: this version does not cut results yet; leave the flag out or say off", o.content)
 	}
 	var statsFile *os.File
 	if o.statsFD >= 0 {

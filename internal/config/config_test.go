@@ -29,12 +29,13 @@ func write(t *testing.T, text string) Source {
 // the table is noticed.
 func TestDefaults(t *testing.T) {
 	want := &Config{
-		Limits: Limits{Wire: 8 << 20, Queues: 16 << 20, Calls: 256},
+		Limits: Limits{Wire: 8 << 20, Queues: 16 << 20, Calls: 256, Content: 64 << 10, Media: 8 << 20},
 		HelperOutput: HelperOutput{
 			StderrRetainedPerCall: 16384, StderrRetainedProcess: 262144, StderrAgentExcerpt: 4096,
 			ShutdownGrace: 5 * time.Second, Retain: "tail", StderrForwardPerMinute: 1 << 20,
 		},
 		Timeouts:    Timeouts{Idle: 0, Total: time.Hour, CancelGrace: 5 * time.Second, WedgeAfter: 30 * time.Second},
+		Results:     Results{Oversize: "spill", Quota: 4 << 30, SessionQuota: 0, Expire: 24 * time.Hour},
 		Wedge:       "report",
 		Descendants: "report",
 	}
@@ -215,13 +216,13 @@ func TestDisagreements(t *testing.T) {
 func TestUnknownEnv(t *testing.T) {
 	got := UnknownEnv([]string{
 		"PENSTOCK_HOME=/x", "PENSTOCK_SESSION=1", "PENSTOCK_LIMITS_WIRE=1MiB", "PATH=/bin", "XPENSTOCK_Y=1",
-		"PENSTOCK_LIMIT_WIRE=1", "PENSTOCK_CLEARED=", "PENSTOCK_AUDIT_KEEP=1d", "PENSTOCK_LIMITS_CONTENT=off", "PENSTOCK_COLOUR_OF_THE_SKY_ABOVE=blue",
+		"PENSTOCK_LIMIT_WIRE=1", "PENSTOCK_CLEARED=", "PENSTOCK_AUDIT_KEEP=1d", "PENSTOCK_POLICY_CONTENT=off", "PENSTOCK_COLOUR_OF_THE_SKY_ABOVE=blue",
 	}).Error()
 	want := strings.Join([]string{
 		"PENSTOCK_AUDIT_KEEP: known, but not in this version",
 		"PENSTOCK_COLOUR_OF_THE_SKY_ABOVE: unknown variable",
-		"PENSTOCK_LIMITS_CONTENT: known, but not in this version",
 		"PENSTOCK_LIMIT_WIRE: unknown variable; did you mean PENSTOCK_LIMITS_WIRE?",
+		"PENSTOCK_POLICY_CONTENT: known, but not in this version",
 	}, "\n")
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
