@@ -18,14 +18,11 @@ import (
 func slowly(t *testing.T, c *link.Client, data []byte) *link.Put {
 	t.Helper()
 	p := c.NewPut()
-	ctx := deadline(t)
 	for rest := data; len(rest) > 0; {
 		m := min(len(rest), 50001)
+		p.Pace(patience)
 		p.Write(rest[:m])
 		rest = rest[m:]
-		for p.Waiting() > 1<<20 && ctx.Err() == nil {
-			time.Sleep(time.Millisecond)
-		}
 	}
 	p.Commit(link.Info{Tool: "read_file", Call: "c1"})
 	return p

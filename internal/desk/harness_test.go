@@ -28,7 +28,7 @@ func deadline(t *testing.T) context.Context {
 	return ctx
 }
 
-func program(t *testing.T) string {
+func program(t testing.TB) string {
 	t.Helper()
 	p, err := os.Executable()
 	if err != nil {
@@ -49,7 +49,7 @@ func newHome(t *testing.T, k knobs) string {
 
 // stopDesk ends the desk of the home, if there is one, and waits until its
 // place is free.
-func stopDesk(t *testing.T, home string) {
+func stopDesk(t testing.TB, home string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -70,7 +70,7 @@ func bridge(t *testing.T, home, session string) *link.Client {
 	return dial(t, link.Options{Home: home, Session: session, Server: "files", Build: "test", Start: starter(t, home)})
 }
 
-func starter(t *testing.T, home string) func(context.Context) error {
+func starter(t testing.TB, home string) func(context.Context) error {
 	p := program(t)
 	return func(ctx context.Context) error { return Start(ctx, p, home) }
 }

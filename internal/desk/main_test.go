@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -42,6 +43,8 @@ func (k knobs) write(t *testing.T, home string) {
 // tests.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "desk" {
+		debug.SetMemoryLimit(40 << 20) // as the command does
+		debug.SetGCPercent(50)
 		if err := playDesk(os.Args[3:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

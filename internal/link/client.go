@@ -58,11 +58,12 @@ const (
 // Client is one end of the link. Its methods may be used concurrently, and a
 // nil *Client is one without a desk: puts fail and reads say why.
 type Client struct {
-	o     Options
-	hello HelloHead
-	stop  context.CancelFunc
-	done  chan struct{} // closed when the last goroutine has ended
-	wake  chan struct{} // tells the sender to look again
+	o       Options
+	hello   HelloHead
+	stop    context.CancelFunc
+	done    chan struct{} // closed when the last goroutine has ended
+	wake    chan struct{} // tells the sender to look again
+	drained chan struct{} // tells Pace that blocks came back
 
 	mu      sync.Mutex
 	nextID  uint32
@@ -118,14 +119,15 @@ func Dial(o Options) *Client {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Client{
-		o:     o,
-		stop:  cancel,
-		done:  make(chan struct{}),
-		wake:  make(chan struct{}, 1),
-		begun: make(map[uint32]*Put),
-		calls: make(map[uint32]*call),
-		lost:  make(map[string]*Error),
-		idle:  make(chan struct{}),
+		o:       o,
+		stop:    cancel,
+		done:    make(chan struct{}),
+		wake:    make(chan struct{}, 1),
+		drained: make(chan struct{}, 1),
+		begun:   make(map[uint32]*Put),
+		calls:   make(map[uint32]*call),
+		lost:    make(map[string]*Error),
+		idle:    make(chan struct{}),
 	}
 	c.hello = HelloHead{Build: o.Build, PID: os.Getpid(), Who: o.Who, Session: o.Session, Server: o.Server}
 	if o.Who == Bridge {
@@ -612,7 +614,7 @@ func (c *Client) next() (outgoing, [][]byte, bool) {
 
 // block returns an empty block, nil if the buffer is full. mu is held.
 func (c *Client) block() []byte {
-	if c.used >= max(1, c.o.Buffer/blockSize) {
+	if c.used >= c.blocks() {
 		return nil
 	}
 	c.used++
@@ -624,6 +626,9 @@ func (c *Client) block() []byte {
 	return make([]byte, 0, blockSize)
 }
 
+// blocks is how many blocks there may be.
+func (c *Client) blocks() int { return max(1, c.o.Buffer/blockSize) }
+
 // release takes blocks back. mu is held.
 func (c *Client) release(blocks [][]byte) {
 	for _, b := range blocks {
@@ -632,5 +637,9 @@ func (c *Client) release(blocks [][]byte) {
 	}
 	if c.used == 0 {
 		c.free = nil // a session that is quiet again holds no memory
+	}
+	select {
+	case c.drained <- struct{}{}:
+	default:
 	}
 }

@@ -238,17 +238,38 @@ func (p *Put) next() (outgoing, [][]byte, bool) {
 // sentAll reports whether the sender is done with the put. c.mu is held.
 func (p *Put) sentAll() bool { return p.asked || p.over && !p.begun }
 
-// Waiting returns how many bytes wait in the send buffer. Whoever can hold its
-// source back, as a bridge cannot, paces itself by it.
-func (p *Put) Waiting() int {
+// Pace waits until at most half of the send buffer is in use or the put is over,
+// but no longer than most, and returns how long it has waited. It is for a
+// source that may be held back for a moment in favour of a result that is kept:
+// without it whatever outruns the desk by the size of the buffer is lost. Who
+// calls it keeps the account of how much waiting there may be in all.
+func (p *Put) Pace(most time.Duration) time.Duration {
 	if p.c == nil {
 		return 0
 	}
-	p.c.mu.Lock()
-	defer p.c.mu.Unlock()
-	n := 0
-	for _, b := range p.blocks {
-		n += len(b)
+	c := p.c
+	c.mu.Lock()
+	enough := p.over || 2*c.used <= c.blocks()
+	c.mu.Unlock()
+	if enough || most <= 0 {
+		return 0 // nearly always, and then without looking at the clock
 	}
-	return n
+	start := time.Now()
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	for {
+		select {
+		case <-c.drained:
+		case <-p.done:
+			return time.Since(start)
+		case <-timer.C:
+			return time.Since(start)
+		}
+		c.mu.Lock()
+		enough := p.over || 2*c.used <= c.blocks()
+		c.mu.Unlock()
+		if enough {
+			return time.Since(start)
+		}
+	}
 }
