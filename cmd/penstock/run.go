@@ -18,6 +18,8 @@ import (
 	"github.com/penstock-dev/penstock/child"
 	"github.com/penstock-dev/penstock/internal/bridge"
 	"github.com/penstock-dev/penstock/internal/config"
+	"github.com/penstock-dev/penstock/internal/link"
+	"github.com/penstock-dev/penstock/internal/result"
 )
 
 func newRunCmd(env *environment) *cobra.Command {
@@ -84,7 +86,13 @@ func (o *runOptions) run(ctx context.Context, env *environment, args []string) e
 	defer restoreIn()
 	out, restoreOut := pollable(env.stdout)
 	defer restoreOut()
-	s := bridge.New(bridgeConfig(cfg, name, args, o.noRestart), in, out, env.stderr)
+	bc := bridgeConfig(cfg, name, args, o.noRestart)
+	if bc.ContentLimit > 0 || bc.Spill {
+		bc.Desk = func(session string) *link.Client {
+			return link.Dial(deskOptions(env, session, name, pageSize(bc.ContentLimit)))
+		}
+	}
+	s := bridge.New(bc, in, out, env.stderr)
 	ctx, stop := signals(ctx, s, env.stderr)
 	defer stop()
 
@@ -109,6 +117,8 @@ func (o *runOptions) run(ctx context.Context, env *environment, args []string) e
 func bridgeConfig(c *config.Config, name string, args []string, noRestart bool) bridge.Config {
 	return bridge.Config{
 		Name: name, Args: args,
+		ContentLimit: int(max(c.Limits.Content, 0)), ContentMost: int(c.Limits.ContentMost), MediaLimit: int(c.Limits.Media),
+		Keep: keeps[c.Results.Keep], Spill: c.Results.Oversize == config.OversizeSpill,
 		WireLimit: int(c.Limits.Wire), Queues: int(c.Limits.Queues), Calls: c.Limits.Calls,
 		Idle: c.Timeouts.Idle, Total: c.Timeouts.Total,
 		CancelGrace: c.Timeouts.CancelGrace, WedgeAfter: c.Timeouts.WedgeAfter,
@@ -119,6 +129,18 @@ func bridgeConfig(c *config.Config, name string, args []string, noRestart bool) 
 		StderrHead: c.HelperOutput.Retain == config.RetainHeadAndTail,
 		Grace:      c.HelperOutput.ShutdownGrace,
 	}
+}
+
+var keeps = map[string]result.Keep{config.KeepHead: result.Head, config.KeepTail: result.Tail, config.KeepHeadAndTail: result.HeadAndTail}
+
+// pageSize is the most bytes of text of one page of a kept result. The answer
+// holds it twice, as text and as structured content, and must be within the
+// limit itself.
+func pageSize(limit int) int {
+	if limit == 0 {
+		return 0 // the default
+	}
+	return max(limit/2-1024, 512)
 }
 
 // memoryLimit is where the garbage collector works harder: well below the 48

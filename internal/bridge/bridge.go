@@ -25,6 +25,8 @@ import (
 	"github.com/penstock-dev/penstock/child"
 	"github.com/penstock-dev/penstock/frame"
 	"github.com/penstock-dev/penstock/internal/call"
+	"github.com/penstock-dev/penstock/internal/link"
+	"github.com/penstock-dev/penstock/internal/result"
 	"github.com/penstock-dev/penstock/internal/rpc"
 )
 
@@ -39,6 +41,16 @@ type Config struct {
 	WireLimit int // of one frame
 	Queues    int // of both queues together; at least two frames
 	Calls     int // open calls
+
+	ContentLimit int         // of what a host is shown of one tool result; 0: not cut
+	ContentMost  int         // what a tool may raise it to for its own results
+	MediaLimit   int         // of one image or sound, which is whole or replaced
+	Keep         result.Keep // which end of a text is shown
+	Spill        bool        // keep answers over the wire limit, and those that find no room
+
+	// Desk returns the session's client of the desk; called once at most, when
+	// it is first needed. Nil, or a nil client, keeps nothing.
+	Desk func(sessionID string) *link.Client
 
 	Idle        time.Duration // a call without an answer or progress; 0: none
 	Total       time.Duration // a call altogether; 0: none
@@ -91,6 +103,8 @@ type Session struct {
 	host     *frame.Reader
 
 	// Signals to the loops; capacity 1, never waited for by the sender.
+	reads sync.WaitGroup // calls of the continuation tool
+
 	wakeHost, wakeServer, wakeLife chan struct{}
 	hostEOF                        chan struct{} // closed when the host sends nothing more
 	hostGone                       chan struct{} // closed when the host takes nothing more
@@ -104,6 +118,10 @@ type Session struct {
 	tokens   map[rpc.ID]*request // progress tokens of the host's open calls
 	asks     rpc.Table[*ask]     // requests of the server, by the id that the host sees
 	tasks    tasks
+	tools    toolset
+	link     *link.Client // nil until it is needed
+	linked   bool         // Desk was called
+	shaping  *request     // whose answer is being cut outside the lock
 	seq      uint64
 	server   *generation // the running one; nil while there is none
 	start    starting
@@ -125,8 +143,12 @@ type request struct {
 	modern bool
 	listen []byte // the frame of a subscription, to be sent again after a restart
 	batch  *batch
-	stderr int64 // bytes of the server's stderr before it
-	gen    *generation
+	stderr int64       // bytes of the server's stderr before it
+	gen    *generation // it was sent to; nil before that, and for what we answer
+
+	firstPage  bool   // it asks for the first page of a list
+	unwanted   bool   // cancelled while its answer was being cut
+	cancelRead func() // of a call that we answer; nil for others
 
 	idleFrom time.Time // the last sign of life; zero where nothing limits it
 }
@@ -156,6 +178,9 @@ func New(c Config, in io.ReadCloser, out io.WriteCloser, errw io.Writer) *Sessio
 		hostEOF: make(chan struct{}), hostGone: make(chan struct{}), ended: make(chan struct{}),
 		toHost: rpc.NewQueue(room, room.Max, maxItems), toServer: rpc.NewQueue(room, room.Max-c.WireLimit-slack/2, maxItems),
 		tokens: map[rpc.ID]*request{}, hostOut: newOutlet(out),
+	}
+	if c.ContentLimit > 0 || c.Spill {
+		s.tools.own = result.ToolName // until tools/list tells of another one of that name
 	}
 	s.host = frame.NewReader(&beforeRead{in, s.push}, frame.Options{Limit: c.WireLimit})
 	return s
@@ -192,6 +217,7 @@ func (s *Session) Run(ctx context.Context) (Exit, error) {
 
 	exit := s.live(ctx)
 
+	s.endReads()
 	s.flush(ctx)
 	close(s.ended)
 	s.mu.Lock()
@@ -204,6 +230,7 @@ func (s *Session) Run(ctx context.Context) (Exit, error) {
 	s.in.Close()
 	writers.Wait()
 	waitRead(&reader, s.in)
+	s.closeDesk()
 	return exit, nil
 }
 
@@ -215,6 +242,41 @@ func waitRead(g *sync.WaitGroup, in io.Reader) {
 		return
 	}
 	g.Wait()
+}
+
+// desk returns the client of the desk, nil if there is none. It is called with
+// the lock held; finding a desk goes on in the background.
+func (s *Session) desk() *link.Client {
+	if !s.linked && s.c.Desk != nil {
+		s.link = s.c.Desk(s.id)
+	}
+	s.linked = true
+	return s.link
+}
+
+// endReads gives up calls of the continuation tool that are still open.
+func (s *Session) endReads() {
+	s.mu.Lock()
+	for _, r := range s.calls.All {
+		if r.cancelRead != nil {
+			r.cancelRead()
+		}
+	}
+	s.mu.Unlock()
+	s.reads.Wait()
+}
+
+// closeDesk waits a moment for results that are still on their way to the desk.
+func (s *Session) closeDesk() {
+	s.mu.Lock()
+	desk := s.link
+	s.mu.Unlock()
+	if desk == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), flushWait)
+	defer cancel()
+	desk.Close(ctx)
 }
 
 // Signal passes a signal on to the server's process group.

@@ -40,7 +40,9 @@ func (e *era) request(env *rpc.Envelope, r *request) {
 	switch r.Method {
 	case "initialize":
 		e.initialize = saved(env.Data)
-	case "resources/subscribe", "resources/unsubscribe":
+	case "tools/list":
+		r.firstPage = env.Cursor.Kind == frame.Absent
+	case "resources/read", "resources/subscribe", "resources/unsubscribe":
 		r.key = frame.Unquote(env.In(env.URI))
 	case "tasks/get", "tasks/result", "tasks/cancel":
 		r.key = string(rpc.MakeID(env.In(env.TaskID)))

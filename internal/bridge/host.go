@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/penstock-dev/penstock/frame"
@@ -50,6 +51,16 @@ func (s *Session) fromHost(f frame.Frame) {
 func (s *Session) hostRequest(e *rpc.Envelope) {
 	r := s.open(e)
 	if r == nil {
+		return
+	}
+	switch {
+	case s.ownTool(r):
+		s.to(r, call.Dispatched, time.Now(), "answered by penstock")
+		s.readResult(r, e.In(e.Arguments))
+		return
+	case r.Method == "resources/read" && s.tools.own != "" && strings.HasPrefix(r.key, resultURI):
+		s.to(r, call.Dispatched, time.Now(), "answered by penstock")
+		s.readResource(r, r.key)
 		return
 	}
 	it := rpc.Item{Data: line(e.Data), Owner: r}
@@ -155,6 +166,9 @@ func (s *Session) hostCancel(e *rpc.Envelope) {
 		if s.toHost.Remove(func(it *rpc.Item) bool { o, ok := it.Owner.(*request); return ok && o.id == id }) > 0 {
 			s.stats.CancelledDelivery++
 		}
+		if s.shaping != nil && s.shaping.id == id {
+			s.shaping.unwanted = true
+		}
 		s.stats.CancelsIgnored++
 		return
 	}
@@ -169,6 +183,10 @@ func (s *Session) hostCancel(e *rpc.Envelope) {
 		return
 	}
 	s.end(r, call.CancelledAfterDispatch, "cancelled by the host")
+	if r.cancelRead != nil { // ours: no answer will come
+		s.calls.Close(r.id)
+		return
+	}
 	s.calls.Bury(r.id)
 	s.tellServer(r, line(e.Data))
 }
@@ -266,6 +284,9 @@ func (s *Session) to(r *request, state call.State, at time.Time, cause string) {
 func (s *Session) end(r *request, state call.State, cause string) {
 	s.to(r, state, time.Now(), cause)
 	s.stats.end(state)
+	if r.cancelRead != nil {
+		r.cancelRead()
+	}
 	if r.token != "" && s.tokens[r.token] == r {
 		delete(s.tokens, r.token)
 	}

@@ -35,6 +35,10 @@ type generation struct {
 	answered  bool              // it answered a request of the host
 	deaf      bool              // it closed its stdin
 	condemned string            // why it must end; "" while it need not
+
+	// Of its reader alone.
+	shaping *shaping // of the frame over the wire limit that is being read
+	unkept  bool     // that frame is not to be kept
 }
 
 // spawn starts the next generation and makes it the session's.
@@ -85,7 +89,10 @@ func (s *Session) spawn() error {
 func (s *Session) readServer(g *generation, r io.Reader) {
 	<-g.ready
 	defer s.push()
-	out := frame.NewReader(&beforeRead{r, s.push}, frame.Options{Limit: s.c.WireLimit, EscapeSeparators: true})
+	out := frame.NewReader(&beforeRead{r, s.push}, frame.Options{
+		Limit: s.c.WireLimit, EscapeSeparators: true,
+		Oversized: func(piece []byte) { g.oversized(s, piece) },
+	})
 	s.mu.Lock()
 	g.out = out
 	s.mu.Unlock()
@@ -97,11 +104,19 @@ func (s *Session) readServer(g *generation, r io.Reader) {
 			}
 			return
 		}
+		if f.Type == frame.OversizeEnd {
+			s.endOversize(g, f)
+			continue
+		}
+		var a *large
 		s.mu.Lock()
 		if s.server == g {
-			s.fromServer(g, f)
+			a = s.fromServer(g, f)
 		}
 		s.mu.Unlock()
+		if a != nil {
+			s.deliver(a)
+		}
 	}
 }
 
@@ -191,6 +206,7 @@ func (s *Session) mourn(g *generation, how string) Exit {
 	s.start.last, s.start.facts = what, facts{exit: code, stderr: g.stderr.Since(0).Text(s.c.StderrExcerpt)}
 	for id, r := range s.calls.All {
 		switch {
+		case r.gen != g: // not sent yet, or answered by us
 		case r.State == call.Dispatched && r.listen == nil:
 			s.fail(r, call.OutcomeUnknown, "server died", what+" while this call was open. "+maySent,
 				facts{exit: code, stderr: g.stderr.Since(r.stderr).Text(s.c.StderrExcerpt)})

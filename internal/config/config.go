@@ -41,8 +41,9 @@ type Limits struct {
 	Queues Size // most bytes waiting in the queues of both directions together
 	Calls  int  // most calls in flight
 
-	Content Size // most bytes of text of a result that the agent is shown, or Off
-	Media   Size // most bytes of one image or sound of a result
+	ContentMost Size // what a tool may raise Content to for its own results
+	Content     Size // most bytes of text of a result that the agent is shown, or Off
+	Media       Size // most bytes of one image or sound of a result
 }
 
 // HelperOutput bounds what is kept and shown of a server's stderr.
@@ -66,6 +67,7 @@ type Timeouts struct {
 // Results say what becomes of results that do not fit.
 type Results struct {
 	Oversize     string        // OversizeSpill or OversizeReject
+	Keep         string        // KeepHead, KeepTail or KeepHeadAndTail
 	Quota        Size          // most bytes kept
 	SessionQuota Size          // most bytes kept of one session; zero means half of Quota
 	Expire       time.Duration // how long they are kept
@@ -75,6 +77,9 @@ type Results struct {
 const (
 	OversizeSpill     = "spill"
 	OversizeReject    = "reject"
+	KeepHead          = "head"
+	KeepTail          = "tail"
+	KeepHeadAndTail   = "head_and_tail"
 	WedgeReport       = "report"
 	WedgeRestart      = "restart"
 	DescendantsReport = "report"

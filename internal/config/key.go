@@ -66,6 +66,11 @@ var keys = []Key{
 		field: func(c *Config) any { return &c.Limits.Content },
 	},
 	{
+		Path: "limits.content_most", Kind: Bytes, Default: "256KiB", Min: kib, Max: 4 * mib,
+		Doc:   "The most that a tool may raise limits.content to for its own results, by anthropic/maxResultSizeChars in its definition.",
+		field: func(c *Config) any { return &c.Limits.ContentMost },
+	},
+	{
 		Path: "limits.media", Kind: Bytes, Default: "8MiB", Min: kib, Max: 256 * mib,
 		Doc:   "The most bytes of one image or sound in a result, as the message holds it. A larger one is replaced by a note, never cut.",
 		field: func(c *Config) any { return &c.Limits.Media },
@@ -134,6 +139,11 @@ var keys = []Key{
 		Path: "results.oversize", Kind: Word, Default: OversizeSpill, Words: []string{OversizeSpill, OversizeReject}, Flag: "oversize",
 		Doc:   "What happens to a result above limits.wire: it is handed to the desk as it comes in and can be read in pages, or it is dropped. Either way the call gets an answer.",
 		field: func(c *Config) any { return &c.Results.Oversize },
+	},
+	{
+		Path: "results.keep", Kind: Word, Default: KeepHead, Words: []string{KeepHead, KeepTail, KeepHeadAndTail},
+		Doc:   "Which part of a text that is cut is shown: its beginning, its end, or both.",
+		field: func(c *Config) any { return &c.Results.Keep },
 	},
 	{
 		Path: "results.quota", Kind: Bytes, Default: "4GiB", Min: mib, Max: 1 << 50,

@@ -201,11 +201,43 @@ func (c *Client) Desk() (desk HelloHead, private, ok bool) {
 // penstock_result. args are the whole arguments of that call, and handle the one
 // in them. An [*Error] says why there is no page.
 func (c *Client) Read(ctx context.Context, handle string, args json.RawMessage) (json.RawMessage, error) {
+	if c != nil {
+		if err := c.awaitPut(ctx, handle); err != nil {
+			return nil, err
+		}
+	}
 	if err := c.knownLost(handle); err != nil {
 		return nil, err
 	}
 	f, err := c.do(ctx, RequestHead{Op: OpRead, Handle: handle, Args: args, Most: c.page()}, true)
 	return f.Body, err
+}
+
+// awaitPut waits for the end of a put of this client whose result is asked for:
+// requests overtake results on their way to the desk.
+func (c *Client) awaitPut(ctx context.Context, handle string) error {
+	c.mu.Lock()
+	var put *Put
+	for _, p := range c.puts {
+		if p.handle == handle {
+			put = p
+		}
+	}
+	for _, p := range c.begun {
+		if p.handle == handle {
+			put = p
+		}
+	}
+	c.mu.Unlock()
+	if put == nil {
+		return nil
+	}
+	select {
+	case <-put.Done():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (c *Client) page() int {

@@ -57,3 +57,7 @@ func (s *Schema) Valid(b []byte) bool {
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
 	return err == nil && s.s.Validate(v) == nil
 }
+
+// SetSchema gives the Cutter the output schema of the tool, where it is learnt
+// only while the response arrives: any time before Finish.
+func (c *Cutter) SetSchema(s *Schema) { c.l.Schema = s }
