@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"testing"
 
@@ -31,7 +32,15 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			// Nothing of the machine may leak in, nor anything out to a real home.
 			env.Setenv("HOME", env.WorkDir)
-			env.Setenv("PENSTOCK_HOME", env.WorkDir+"/home")
+			home := env.WorkDir + "/home"
+			env.Setenv("PENSTOCK_HOME", home)
+			env.Defer(func() {
+				ctx, cancel := context.WithTimeout(context.Background(), deskTimeout)
+				defer cancel()
+				if err := (&deskPlace{home: home}).stop(ctx); err != nil {
+					t.Errorf("a desk is left: %v", err)
+				}
+			})
 			return nil
 		},
 	})
