@@ -662,7 +662,7 @@ func (c *Cutter) fit() {
 	for {
 		held := 0
 		for _, l := range c.texts {
-			held += len(l.head) + len(l.tail)
+			held += l.headLen + len(l.tail)
 		}
 		if held <= 2*c.l.most() || c.level <= 256 {
 			return
@@ -720,7 +720,7 @@ func (c *Cutter) endBlock() {
 		c.lost += size
 		return
 	}
-	if c.lits += len(b.em.buf) + 128; c.lits > c.l.most() && len(c.blocks) > 0 {
+	if c.lits += len(b.em.buf) + 128; c.lits > max(c.l.most(), 256<<10) && len(c.blocks) > 0 {
 		// Its texts leave with it.
 		for _, h := range b.holes {
 			if h.text != nil {
