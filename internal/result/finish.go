@@ -89,13 +89,11 @@ type plan struct {
 	without bool // the structured result is left out
 	failed  bool // and the tool has a schema that asks for it
 	info    Info
-	texts   []*[]byte // rendered decoded texts that notices can be put into
 }
 
 // piece is a content block that is to be written.
 type piece struct {
-	raw  []byte  // the block, if it needs no change
-	b    *block  // else this, with its texts from here:
+	b    *block  // this, with its texts from here:
 	text []shown // one for each hole of b
 	own  *shown  // else a text block of our own
 }

@@ -80,6 +80,11 @@ func (l *leaf) units(p []byte, stop int) int {
 			continue
 		}
 		if p[i] == '\\' {
+			if i+1 < len(p) && simple[p[i+1]] != 0 {
+				l.other(p[i:i+2], rune(simple[p[i+1]]), false)
+				i += 2
+				continue
+			}
 			r, n, bad := unit(p[i:], false)
 			if n == 0 {
 				return i
@@ -141,6 +146,11 @@ func (l *leaf) other(raw []byte, r rune, bad bool) {
 	l.endRun()
 	if bad {
 		l.replaced++
+	}
+	if r < utf8.RuneSelf && l.list.st < 0 && l.full && l.tailCap == 0 {
+		l.total++ // the usual case, quickly
+		l.gap = true
+		return
 	}
 	var u [utf8.UTFMax]byte
 	n := utf8.EncodeRune(u[:], r)
