@@ -81,7 +81,6 @@ type Cutter struct {
 	task    bool
 	small   []byte // value of the current short string or atom
 	result  bool   // the response has a result
-	err     error
 }
 
 type cutCtx uint8
@@ -698,7 +697,7 @@ func (c *Cutter) endMedia() {
 	c.nmedia += len(m.buf)
 }
 
-// known reports whether the data of the block is media, which has its own
+// media reports whether the data of the block is media, which has its own
 // limit.
 func (b *block) media() bool { return string(b.typ) == "image" || string(b.typ) == "audio" }
 

@@ -330,6 +330,22 @@ func TestGrepUnbroken(t *testing.T) {
 	}
 }
 
+// A lone surrogate and the beginning of the next character may both be pending.
+func TestPendingCharacters(t *testing.T) {
+	raw := strings.Repeat(`\ud800\ud800\ud83d\ude00`, 3)
+	whole, _, bad := decode(nil, []byte(raw), 1000, true)
+	for size := 1; size < len(raw); size++ {
+		l := &leaf{headCap: 1000}
+		for p := range chunks([]byte(raw), size) {
+			l.write(p)
+		}
+		l.end()
+		if l.total != int64(len(whole)) || l.replaced != int64(bad) {
+			t.Errorf("in pieces of %d: %d bytes, %d broken; want %d, %d", size, l.total, l.replaced, len(whole), bad)
+		}
+	}
+}
+
 func TestStoredInPart(t *testing.T) {
 	f := textFrame(filler("lines", 200_000))
 	for _, n := range []int{0, 5, 60, 100_000} {
