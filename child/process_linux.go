@@ -81,7 +81,7 @@ func (p *process) reap() {
 
 // groupAlive reports whether members of the group other than the leader live,
 // and reaps those that became ours by being orphaned. Without /proc it reports
-// false: the final SIGKILL to the group reaches them all the same.
+// false; sweep reaches them all the same.
 func (p *process) groupAlive() bool {
 	self, alive := os.Getpid(), false
 	eachProcess(func(pid int) {
@@ -99,6 +99,10 @@ func (p *process) groupAlive() bool {
 	})
 	return alive
 }
+
+// sweep ends members of the group that the system hides from us. Where there
+// are none it reaches only the zombie.
+func (p *process) sweep() { p.kill() }
 
 func (p *process) descendants(marker string) ([]Process, error) {
 	if marker == "" {

@@ -155,6 +155,18 @@ func (q *Queue) dropOldest() bool {
 	return false
 }
 
+// Peek returns the bytes of the item that Pop would return, and reports whether
+// there is one.
+func (q *Queue) Peek() (n int, ok bool) {
+	switch {
+	case len(q.urgent) > 0:
+		return len(q.urgent[0].Data), true
+	case len(q.normal) > 0 && !q.Hold:
+		return len(q.normal[0].Data), true
+	}
+	return 0, false
+}
+
 // Pop takes the next item, and reports false if there is none that may go.
 func (q *Queue) Pop() (Item, bool) {
 	list := &q.urgent
