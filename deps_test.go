@@ -33,6 +33,7 @@ var packages = map[string]struct {
 	"internal/link":    {1, []string{"golang.org/x/sys"}},
 	"internal/desk":    {2, []string{"golang.org/x/sys"}},
 	"internal/bridge":  {2, []string{"golang.org/x/sys"}},
+	"bench":            {4, nil},
 	"cmd/penstock":     {4, []string{"github.com/spf13/cobra", "golang.org/x/sys"}},
 }
 

@@ -288,6 +288,8 @@ func TestText(t *testing.T) {
 			"[stderr truncated: kept first 2 and last 6 of 100 bytes]\nhh\n[stderr: 92 bytes not shown]\ntttttt"},
 		{"invalid", whole("a\xffb\xc3"), -1, "a\uFFFDb\uFFFD"},
 		{"invalid costs what it shows", whole("\xff\xff\xff"), 6, "[stderr truncated: kept last 2 of 3 bytes]\n\uFFFD\uFFFD"},
+		{"invalid in a head", cut(100, strings.Repeat("\xff", 10), strings.Repeat("t", 30)), 24,
+			"[stderr truncated: kept first 2 and last 18 of 100 bytes]\n\uFFFD\uFFFD\n[stderr: 80 bytes not shown]\n" + strings.Repeat("t", 18)},
 		{"max inside a character", whole("a\u20ac\u20ac"), 5, "[stderr truncated: kept last 3 of 7 bytes]\n\u20ac"},
 		{"cut inside a character", cut(100, "", "\x82\xacabc"), -1, "[stderr truncated: kept last 3 of 100 bytes]\nabc"},
 		{"cut inside a head", cut(100, "abc\xe2\x82", "\xacxyz"), -1,

@@ -28,8 +28,9 @@ func config(t *testing.T, role string, args ...string) Config {
 		t.Fatal(err)
 	}
 	return Config{
-		Args:   append([]string{exe}, args...),
-		Env:    append(os.Environ(), roleEnv+"="+role),
+		Args: append([]string{exe}, args...),
+		// The race detector would make each exit last a second.
+		Env:    append(os.Environ(), roleEnv+"="+role, "GORACE=atexit_sleep_ms=0"),
 		Marker: fmt.Sprintf("CHILD_TEST_%d=%s", os.Getpid(), t.Name()),
 		// Ends by itself where nobody holds a pipe, however slow the machine.
 		DrainAfterDeath: ceiling,
@@ -227,7 +228,7 @@ func TestFlood(t *testing.T) {
 
 func TestStopIgnoresEOF(t *testing.T) {
 	c := config(t, "hang", "eof")
-	c.Grace = 50 * time.Millisecond
+	c.Grace = 2 * time.Second // time enough to die of SIGTERM
 	ready := firstLine(&c)
 	ch := start(t, c)
 	receive(t, ready)
@@ -295,6 +296,7 @@ func TestStopFaster(t *testing.T) {
 // TermNow does not wait for the first rung.
 func TestTermNow(t *testing.T) {
 	c := config(t, "hang", "eof")
+	c.Grace = time.Millisecond // which Stop's own overrides
 	ready := firstLine(&c)
 	ch := start(t, c)
 	receive(t, ready)

@@ -80,12 +80,20 @@ func (s stat) dead() bool { return s.state == 'X' || s.state == 'Z' && s.threads
 
 var errStat = errors.New("child: unexpected form of /proc/PID/stat")
 
+// readStat reads without an os.File, which would cost more than the rest: it
+// is called for each process of the system whenever a child ends.
 func readStat(pid int) (stat, error) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return stat{}, err
 	}
-	return parseStat(string(b))
+	defer unix.Close(fd)
+	var buf [2048]byte // longer than any: 52 numbers of at most 20 digits and a name
+	n, err := unix.Read(fd, buf[:])
+	if err != nil {
+		return stat{}, err
+	}
+	return parseStat(string(buf[:n]))
 }
 
 func parseStat(s string) (stat, error) {

@@ -27,6 +27,14 @@ func TestStartErrors(t *testing.T) {
 	if err := os.Mkdir(sub, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	cwd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	relative, err := filepath.Rel(cwd, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
 	path := func(p string) []string { return []string{"PATH=" + p} }
 
 	for _, tt := range []struct {
@@ -38,7 +46,7 @@ func TestStartErrors(t *testing.T) {
 	}{
 		{"not in PATH", Config{Args: []string{"npx"}, Env: path("/usr/nowhere:/nowhere")}, 127, fs.ErrNotExist, []string{`"npx"`, "/usr/nowhere:/nowhere"}},
 		{"no PATH", Config{Args: []string{"npx"}, Env: []string{"A=1"}}, 127, fs.ErrNotExist, []string{`"npx"`, "PATH is empty"}},
-		{"relative PATH entry", Config{Args: []string{"garbage"}, Env: path("."), Dir: dir}, 127, fs.ErrNotExist, []string{`"garbage"`, `PATH "."`}},
+		{"relative PATH entry", Config{Args: []string{"garbage"}, Env: path(relative)}, 127, fs.ErrNotExist, []string{`"garbage"`, relative}},
 		{"no such file", Config{Args: []string{dir + "/none"}}, 127, fs.ErrNotExist, []string{dir + "/none", "no such file"}},
 		{"no such file in Dir", Config{Args: []string{"./none"}, Dir: dir}, 127, fs.ErrNotExist, []string{"./none", dir}},
 		{"below a file", Config{Args: []string{plain + "/x"}}, 127, fs.ErrNotExist, []string{plain + "/x"}},

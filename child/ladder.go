@@ -54,9 +54,10 @@ type supervisor struct {
 	rung  rung
 	since time.Time // when the rung was reached
 
-	exited bool
-	alone  bool          // exited, and none of the group was seen alive
-	pause  time.Duration // until the group is looked at again
+	exited  bool
+	natural bool          // it left running by an exit, not by Stop
+	alone   bool          // exited, and none of the group was seen alive
+	pause   time.Duration // until the group is looked at again
 }
 
 // Bounds of the pause between two looks at the group. A look reads the status
@@ -114,16 +115,22 @@ func (s *supervisor) step(now time.Time) (next time.Duration, over bool) {
 		if !s.exited && o == nil {
 			return 0, false
 		}
+		s.natural = o == nil
 		s.climb(leaving, now)
 	}
 	grace, asked := s.cfg.Grace, o != nil
 	if asked {
-		grace = min(grace, o.grace)
+		if grace = o.grace; s.natural {
+			grace = min(grace, s.cfg.Grace) // which had begun
+		}
 		if s.rung == leaving {
 			s.phase(phaseCancelled)
 		}
 	}
 	piped := !isClosed(s.stdout.ended) || !isClosed(s.stderr.ended)
+	if s.rung == killed {
+		grace = max(grace, killWait)
+	}
 	left := s.since.Add(grace).Sub(now)
 	if s.rung == leaving && !asked && piped && left > 0 {
 		return left, false // the pipes are waited for, whoever holds them
@@ -160,14 +167,12 @@ func (s *supervisor) step(now time.Time) (next time.Duration, over bool) {
 			s.climb(killed, now)
 			s.report.Forced = !s.exited || s.proc.groupAlive()
 			s.signal(s.proc.kill)
-			left = max(grace, killWait)
+			left = killWait
 		}
 	case killed:
-		left = s.since.Add(max(grace, killWait)).Sub(now)
 		if s.alone || left <= 0 {
 			return 0, true
 		}
-		s.signal(s.proc.kill)
 	}
 	if s.exited && !s.alone {
 		s.pause = min(2*s.pause, maxPause)

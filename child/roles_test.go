@@ -51,12 +51,6 @@ var roles = map[string]func(args []string){
 		os.Stdout.Close()
 		io.Copy(io.Discard, os.Stdin)
 	},
-	// burst writes to stdout so many bytes and leaves a member of its group
-	// that holds stdout.
-	"burst": func(args []string) {
-		io.CopyN(os.Stdout, &pattern{left: 1 << 40}, int64(atoi(args[0])))
-		grandchild(false, true, false)
-	},
 	// partial reads one byte and no more.
 	"partial": func([]string) {
 		os.Stdin.Read(make([]byte, 1))

@@ -4,6 +4,7 @@ package child
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -29,6 +30,12 @@ func init() {
 		if has("stubborn") {
 			hang(os.Stderr, []string{"eof", "term"})
 		}
+	}
+	// burst writes to stdout so many bytes and leaves a member of its group
+	// that holds stdout.
+	roles["burst"] = func(args []string) {
+		io.CopyN(os.Stdout, &pattern{left: 1 << 40}, int64(atoi(args[0])))
+		grandchild(false, true, false)
 	}
 	// settled is the grandchild: it announces itself on descriptor 3.
 	roles["settled"] = func(args []string) {

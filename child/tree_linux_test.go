@@ -144,7 +144,26 @@ func TestDeathWhilePipeIsHeld(t *testing.T) {
 	if isClosed(ch.Done()) {
 		t.Error("done although a member of the group lives")
 	}
-	ch.Stop(Ladder{Grace: time.Millisecond})
+	await(t, ch.stderr.ended, "EOF of stderr")
+	ch.Stop(Ladder{Grace: time.Hour, TermNow: true})
+	wantEnds(t, wait(t, ch), EndAfterCancel, EndEOF)
+}
+
+// A reader that waits for a pipe when the process exits looks whether it is
+// empty.
+func TestDrainedWhileReading(t *testing.T) {
+	c := config(t, "family", "stdout", "stay")
+	c.DrainAfterDeath, c.Grace = time.Hour, time.Hour
+	line := firstLine(&c)
+	ch := start(t, c)
+	receive(t, line)
+	ch.CloseStdin()
+	await(t, ch.Drained(), "drained")
+	if !isClosed(ch.Exited()) || isClosed(ch.Done()) {
+		t.Error("drained, but not by the exit alone")
+	}
+	await(t, ch.stderr.ended, "EOF of stderr")
+	ch.Stop(Ladder{Grace: time.Hour, TermNow: true})
 	wantEnds(t, wait(t, ch), EndAfterCancel, EndEOF)
 }
 
@@ -154,21 +173,33 @@ func TestGroupOutlivesLeader(t *testing.T) {
 	for _, tt := range []struct {
 		name           string
 		args           []string
+		grace          time.Duration
 		stdout, stderr StreamEnd
 		forced         bool
 	}{
-		{"holds nothing", nil, EndEOF, EndEOF, false},
-		{"holds nothing, ignores TERM", []string{"term"}, EndEOF, EndEOF, true},
-		{"holds stdout", []string{"stdout"}, EndAfterCancel, EndEOF, false},
-		{"holds stderr", []string{"stderr"}, EndEOF, EndAfterCancel, false},
-		{"holds both, ignores TERM", []string{"stdout", "stderr", "term"}, EndAfterKill, EndAfterKill, true},
+		{"holds nothing", nil, time.Hour, EndEOF, EndEOF, false},
+		{"holds nothing, ignores TERM", []string{"term"}, 50 * time.Millisecond, EndEOF, EndEOF, true},
+		{"holds stdout", []string{"stdout"}, time.Hour, EndAfterCancel, EndEOF, false},
+		{"holds stderr", []string{"stderr"}, time.Hour, EndEOF, EndAfterCancel, false},
+		{"holds both, ignores TERM", []string{"stdout", "stderr", "term"}, 50 * time.Millisecond, EndAfterKill, EndAfterKill, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := config(t, "family", tt.args...)
-			c.Grace = 50 * time.Millisecond
+			c.Grace = tt.grace
 			line := firstLine(&c)
 			ch := start(t, c)
 			pid := atoi(receive(t, line))
+			if tt.stdout == EndAfterCancel || tt.stderr == EndAfterCancel {
+				// The grace period would count for both rungs; this is the second alone.
+				await(t, ch.Exited(), "the exit")
+				if tt.stdout == EndEOF {
+					await(t, ch.stdout.ended, "EOF of stdout")
+				}
+				if tt.stderr == EndEOF {
+					await(t, ch.stderr.ended, "EOF of stderr")
+				}
+				ch.Stop(Ladder{TermNow: true})
+			}
 			r := wait(t, ch)
 			wantExit(t, r, 0, "")
 			wantEnds(t, r, tt.stdout, tt.stderr)
@@ -200,7 +231,7 @@ func TestSessionIsLeft(t *testing.T) {
 			line := firstLine(&c)
 			ch := start(t, c)
 			pid := atoi(receive(t, line))
-			if ds := ch.Descendants(); !isClosed(ch.Exited()) && (len(ds) != 1 || ds[0].Pid != pid) {
+			if ds := ch.Descendants(); len(ds) != 1 || ds[0].Pid != pid {
 				t.Errorf("live descendants %+v, want %d", ds, pid)
 			}
 			if stop {
@@ -257,10 +288,20 @@ func TestSessionIsKilled(t *testing.T) {
 			c := config(t, "family", append(tt.args, "session", "stdout", "stderr")...)
 			c.Grace = 50 * time.Millisecond
 			c.KillDescendants = true
+			if tt.end == EndAfterCancel {
+				c.Grace = time.Hour
+			}
 			line := firstLine(&c)
 			ch := start(t, c)
 			pid := atoi(receive(t, line))
-			if tt.stop {
+			switch {
+			case tt.end == EndAfterCancel:
+				// Obeying must be enough, however long it takes.
+				if !tt.stop {
+					await(t, ch.Exited(), "the exit")
+				}
+				ch.Stop(Ladder{Grace: time.Hour, TermNow: true})
+			case tt.stop:
 				ch.Stop(Ladder{})
 			}
 			r := wait(t, ch)

@@ -37,7 +37,11 @@ really observed.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			return runDemo(ctx, env, asJSON)
+			err := runDemo(ctx, env, asJSON)
+			if err != nil && ctx.Err() != nil {
+				return &exitError{130, errors.New("the demo was interrupted; its servers have been ended")}
+			}
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the observations, one JSON object a line")
@@ -160,7 +164,8 @@ that stays, and put its full path in the place of /path/to/penstock:
 The servers were the same both times; only what stands in front of them was not.
 
 To use it, put penstock in front of a server in your agent's configuration. The
-server's own command and arguments follow behind "--". For example:
+server's own command and arguments follow behind "--". For example, in the form
+that Claude Desktop, Claude Code and Cursor read:
 
     {
       "mcpServers": {

@@ -198,7 +198,7 @@ func processLeft(s *stage, o *observed) error {
 	if err := p.handshake(); err != nil {
 		return err
 	}
-	e, err := p.sees(func(e hostile.Event) bool { return e.What == "start" && e.Fixture == "holder" })
+	e, err := p.sees(func(e hostile.Event) bool { return e.Fixture == "holder" && e.Text == "ignores signals" })
 	if err != nil {
 		return err
 	}

@@ -265,24 +265,17 @@ func (a *actor) leave(o *observed) error {
 
 // leaveBehind ends a server that leaves a process, pid, and notes what is left.
 func (a *actor) leaveBehind(o *observed, pid int) error {
-	kill := func() { // over a plain pipe it is for the demo to clean up
-		if p, err := os.FindProcess(pid); err == nil {
-			_ = p.Kill()
-			_ = p.Release()
-		}
-	}
-	defer kill()
 	// The server itself does end; that it may take its time is no matter.
 	if err := a.quit(0); err != nil {
 		return err
 	}
-	left := 0
 	runs, err := processRuns(pid)
 	if err != nil {
 		return err
 	}
+	left := 0
 	if runs {
-		left++
+		left = 1
 	}
 	o.ProcessesLeft = &left
 	end := make(chan error, 1)
@@ -295,7 +288,7 @@ func (a *actor) leaveBehind(o *observed, pid int) error {
 	case err := <-end:
 		ended = err == nil
 	case <-time.After(patience):
-		kill()
+		kill(pid)
 		<-end
 	}
 	o.OutputEnded = &ended
@@ -320,7 +313,7 @@ func (a *actor) quit(enough time.Duration) error {
 	return nil
 }
 
-// end makes sure that the process is gone, and with it what it left, and
+// end makes sure that the process is gone, and with it what it started, and
 // closes the pipes.
 func (a *actor) end() {
 	a.release()
@@ -331,11 +324,27 @@ func (a *actor) end() {
 		case <-a.exited:
 		case <-time.After(10 * time.Second):
 		}
+	} else {
+		// An unreadable ledger leaves them to end by themselves, in a minute or two.
+		events, _ := hostile.ReadLedger(a.ledger)
+		for _, e := range events {
+			if e.What == "start" && e.PID != a.cmd.Process.Pid {
+				kill(e.PID)
+			}
+		}
 	}
 	_ = a.cmd.Process.Kill()
 	<-a.exited
 	_ = a.out.Close()
 	_ = a.err.Close()
+}
+
+// kill ends a process that is no child of ours, if it is still there.
+func kill(pid int) {
+	if p, err := os.FindProcess(pid); err == nil {
+		_ = p.Kill()
+		_ = p.Release()
+	}
 }
 
 // sizeText writes a count of bytes for people, rounded to its unit.

@@ -19,9 +19,10 @@ import (
 )
 
 // main is the only place that ends the process: os.Exit skips deferred calls,
-// so nothing below it may use it.
+// so nothing below it may use it. The servers of the demo are this program
+// again and none of the rest.
 func main() {
-	hostile.Main() // the demo's servers are this program again
+	hostile.Main()
 	env := &environment{
 		stdin:   os.Stdin,
 		stdout:  os.Stdout,

@@ -19,7 +19,8 @@ every call moving. Put "penstock run --" in front of a server's command in your
 agent's configuration: the server works as before, but a huge result, a flood
 of log lines, a stalled reader or a half-dead process can no longer freeze the
 agent.`,
-		Example: `  penstock doctor            check this machine and your settings
+		Example: `  penstock demo              see an agent freeze, and not freeze
+  penstock doctor            check this machine and your settings
   penstock run -- CMD ARG…   run one MCP server behind the gate
   penstock config show       see every setting and where its value comes from`,
 		Args:          commandArgs,

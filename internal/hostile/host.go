@@ -304,6 +304,7 @@ func cancellingHost(s *stage) int {
 			if _, err := p.lines.Peek(1); err != nil {
 				return err
 			}
+			s.record(Event{What: "note", Text: "answer begins"})
 		case "end":
 			if _, err := p.until("1"); err != nil {
 				return err

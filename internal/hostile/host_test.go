@@ -134,8 +134,22 @@ func TestCancellingHost(t *testing.T) {
 				seen = append(seen, e.Method)
 			}
 		}
+		if slices.Contains(p.notes(), "answer begins") != (at == "output") {
+			t.Errorf("%s: notes %q", at, p.notes())
+		}
 		if want := "tools/call notifications/cancelled ping"; !strings.HasSuffix(strings.Join(seen, " "), want) {
 			t.Errorf("%s: server read %q", at, seen)
+		}
+	}
+	for _, at := range []string{"output", "end"} { // a server without an answer is never cancelled
+		p, ledger := host(t, "cancelling-host", []string{"tool=echo", "at=" + at}, "exits", "on=call")
+		if got := p.wait(); got != "exit status 1" {
+			t.Errorf("%s: %s, %s", at, got, p.stderrText())
+		}
+		for _, e := range serverEvents(t, ledger) {
+			if e.Method == "notifications/cancelled" {
+				t.Errorf("%s: cancelled before there was an answer", at)
+			}
 		}
 	}
 	p, _ := host(t, "cancelling-host", []string{"tool=echo", "at=start"}, "silent", "methods=tools/call")

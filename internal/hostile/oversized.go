@@ -17,7 +17,7 @@ func oversizedFixtures() []Fixture {
 			[]Key{
 				{Name: "bytes", Kind: Size, Default: "8MiB", Meaning: "size of the frame with its line feed; arguments of the call go first"},
 				{Name: "shape", Kind: Choice, Default: "unbroken", Choices: shapes, Meaning: "what the frame is full of"},
-				{Name: "id", Kind: Choice, Default: "first", Choices: []string{"first", "last"}, Meaning: "where the id stands: before or behind the result"},
+				{Name: "id", Kind: Choice, Default: "first", Choices: idPlaces, Meaning: "where the id stands: before or behind the result; escaped: behind it, its name written with an escape"},
 				{Name: "endless", Kind: Flag, Default: "false", Meaning: "the frame never ends"},
 				{Name: "piece", Kind: Size, Default: "16KiB", Meaning: "most bytes of one write"},
 				{Name: "reader", Kind: Choice, Default: "busy", Choices: []string{"busy", "own"}, Meaning: "own: stdin is read while the frame is written, and a cancellation ends the frame early"},
@@ -40,7 +40,7 @@ func oversized(s *stage) int {
 			a.Bytes = -1
 		}
 		var cut atomic.Bool
-		p := payload{id: m.ID, size: a.Bytes, shape: a.Shape, idLast: s.text("id") == "last", modern: m.modern(),
+		p := payload{id: m.ID, size: a.Bytes, shape: a.Shape, idAt: s.text("id"), modern: m.modern(),
 			stopped: func() bool {
 				if ctx.Err() != nil {
 					cut.Store(true)
@@ -72,7 +72,10 @@ func oversized(s *stage) int {
 }
 
 // shapes are the contents that a sized frame can have.
-var shapes = []string{"unbroken", "lines", "quotes", "multibyte", "blocks", "base64", "deep"}
+var shapes = []string{"unbroken", "lines", "quotes", "multibyte", "blocks", "base64", "nested", "deep"}
+
+// idPlaces are where the id of a sized frame can stand.
+var idPlaces = []string{"first", "last", "escaped"}
 
 // A payload is one tool result as a frame of an exact size, written piece by
 // piece in constant memory.
@@ -80,7 +83,7 @@ type payload struct {
 	id      []byte
 	size    int64  // of the whole frame with its line feed; endless if negative
 	shape   string // one of shapes
-	idLast  bool   // the id stands behind the result
+	idAt    string // one of idPlaces; empty is "first"
 	modern  bool
 	stopped func() bool // asked between pieces: ends the frame early and well formed; may be nil
 }
@@ -102,6 +105,9 @@ func (p *payload) filling() filling {
 		text.pad = "A"
 	case "blocks":
 		text.unit = `row"},{"type":"text","text":"`
+	case "nested":
+		// Members that look like those of the frame itself.
+		text = filling{head: `"content":[],"structuredContent":{"items":[`, unit: `{"id":999,"method":"x","error":{"id":998}},`, pad: " ", tail: `0]}`}
 	case "deep":
 		// The nesting is as deep as half of the size; unit and pad are not used.
 		text = filling{head: `"content":[],"structuredContent":{"deep":`, tail: `}`}
@@ -114,8 +120,11 @@ func (p *payload) filling() filling {
 func (p *payload) frame(w io.Writer) (int64, error) {
 	f := p.filling()
 	front, back := `{"jsonrpc":"2.0","id":`+string(p.id)+`,"result":{`, "}}\n"
-	if p.idLast {
+	switch p.idAt {
+	case "last":
 		front, back = `{"jsonrpc":"2.0","result":{`, `},"id":`+string(p.id)+"}\n"
+	case "escaped":
+		front, back = `{"jsonrpc":"2.0","result":{`, `},"\u0069d":`+string(p.id)+"}\n"
 	}
 	if p.modern {
 		front += `"resultType":"complete",`
