@@ -47,6 +47,7 @@ type Cutter struct {
 	l     Limits
 	w     walker
 	bytes int64
+	batch bool // or something else that is no object
 
 	ctx  []cutCtx
 	mode cutMode
@@ -57,7 +58,6 @@ type Cutter struct {
 	lf   *leaf
 	md   *media
 	last []byte // the last name, quotes included; empty if it was too long
-	cut  bool   // a name was too long to be kept
 
 	top, res, fail, meta []member
 	message              *leaf
@@ -75,14 +75,13 @@ type Cutter struct {
 	nmedia   int // bytes of media that are kept
 	mediaCut bool
 
-	textual  int64 // everything textual that has ended
-	isError  bool
-	hasError bool
-	kind     []byte // resultType
-	task     bool
-	small    []byte // value of the current short string or atom
-	result   bool   // the response has a result
-	err      error
+	textual int64 // everything textual that has ended
+	isError bool
+	kind    []byte // resultType
+	task    bool
+	small   []byte // value of the current short string or atom
+	result  bool   // the response has a result
+	err     error
 }
 
 type cutCtx uint8
@@ -301,7 +300,7 @@ func (c *Cutter) open(b byte, at int64) {
 		c.ctx = append(c.ctx, cTop)
 		if b != '{' {
 			// A batch: no business of ours.
-			c.mode, c.deep, c.em = mOpaque, 1, &emit{}
+			c.mode, c.deep, c.em, c.batch = mOpaque, 1, &emit{}, true
 		}
 		return
 	}
@@ -320,6 +319,7 @@ func (c *Cutter) open(b byte, at int64) {
 		}
 	case cResult:
 		switch {
+		case len(c.res) >= frame.MaxNames:
 		case b == '[' && c.is("content"):
 			c.res = append(c.res, member{name: c.name1(), kind: isContent})
 			c.ctx = append(c.ctx, cContent)
@@ -390,7 +390,6 @@ func (c *Cutter) name(raw []byte, long int, at int64) {
 	}
 	c.last = append(c.last[:0], raw...)
 	if raw == nil {
-		c.cut = true
 		c.textual += int64(long)
 	}
 }
@@ -404,7 +403,11 @@ func (c *Cutter) name1() []byte { return slices.Clone(c.last) }
 func (c *Cutter) route() {
 	c.small = c.small[:0]
 	to := func(list *[]member, kind memberKind, most int) {
-		*list = append(*list, member{name: c.name1(), kind: kind, em: emit{most: most, gone: len(c.last) == 0}})
+		m := member{kind: kind, em: emit{most: max(0, most), gone: len(c.last) == 0}}
+		if m.em.most > 0 {
+			m.name = c.name1()
+		}
+		*list = append(*list, m)
 		c.mode, c.em = mOpaque, &(*list)[len(*list)-1].em
 	}
 	switch c.in() {
@@ -415,6 +418,8 @@ func (c *Cutter) route() {
 		to(&c.top, isOpaque, 4<<10)
 	case cResult:
 		switch {
+		case len(c.res) >= frame.MaxNames:
+			to(&c.res, isOpaque, 0)
 		case c.is("structuredContent"):
 			c.res = append(c.res, member{name: c.name1(), kind: isStructured})
 			c.structured = &shrink{budget: c.l.most()}
@@ -428,7 +433,7 @@ func (c *Cutter) route() {
 			to(&c.res, isOpaque, c.l.most()/8-c.opaque)
 		}
 	case cError:
-		if c.is("data") {
+		if c.is("data") && c.data == nil {
 			c.fail = append(c.fail, member{name: c.name1(), kind: isData})
 			c.data = &shrink{budget: c.l.most()}
 			c.mode, c.sh = mShrink, c.data
@@ -452,7 +457,7 @@ func (c *Cutter) route() {
 
 func (c *Cutter) endOpaque() {
 	c.mode = mStructure
-	if len(c.ctx) == 0 {
+	if c.batch {
 		return
 	}
 	switch c.in() {
@@ -471,24 +476,34 @@ func (c *Cutter) endOpaque() {
 			}
 		}
 	default:
-		size := c.em.size + int64(len(c.last))
-		switch c.in() {
-		case cResult:
-			if c.is("isError") {
-				c.isError, c.hasError = string(c.small) == "true", true
-				return
-			}
-			if c.is("resultType") {
-				c.kind = slices.Clone(c.small)
-				return
-			}
-		case cTop:
-			return
-		}
+		c.endMember()
+	}
+}
+
+// endMember ends an opaque member. One that is too long is forgotten.
+func (c *Cutter) endMember() {
+	in, size, gone := c.in(), c.em.size+int64(len(c.last)), c.em.gone
+	list := &c.top
+	switch in {
+	case cResult:
+		list = &c.res
+	case cError:
+		list = &c.fail
+	case cMeta:
+		list = &c.meta
+	}
+	if gone {
+		*list = (*list)[:len(*list)-1]
+	}
+	switch {
+	case in == cResult && c.is("isError"):
+		c.isError = string(c.small) == "true"
+	case in == cResult && c.is("resultType"):
+		c.kind = slices.Clone(c.small)
+	case in == cTop:
+	default:
 		c.textual += size
-		if c.em.gone {
-			c.cut = true
-		} else {
+		if !gone {
 			c.opaque += int(size)
 		}
 	}
@@ -544,7 +559,7 @@ func (c *Cutter) startText() {
 	}
 	if len(c.ctx) == 0 {
 		c.ctx = append(c.ctx, cTop)
-		c.mode, c.em, c.str = mOpaque, &emit{}, toOpaque
+		c.mode, c.em, c.str, c.batch = mOpaque, &emit{}, toOpaque, true
 		return
 	}
 	switch in := c.in(); {
@@ -562,7 +577,7 @@ func (c *Cutter) startText() {
 		}
 		c.hole(hole{data: c.md, resource: in == cResource})
 		return
-	case in == cError && c.is("message"):
+	case in == cError && c.is("message") && c.message == nil:
 		c.fail = append(c.fail, member{name: c.name1(), kind: isMessage})
 		c.message = c.newLeaf()
 		c.lf, c.str = c.message, toLeaf
@@ -596,7 +611,7 @@ func (c *Cutter) atom(p []byte, at int64, start, end bool) {
 	if start && c.mode == mStructure {
 		if len(c.ctx) == 0 {
 			c.ctx = append(c.ctx, cTop)
-			c.mode, c.em = mOpaque, &emit{}
+			c.mode, c.em, c.batch = mOpaque, &emit{}, true
 		} else {
 			c.route()
 		}
@@ -662,7 +677,7 @@ func (c *Cutter) fit() {
 	for {
 		held := 0
 		for _, l := range c.texts {
-			held += len(l.head) + len(l.tail)
+			held += l.headLen + len(l.tail)
 		}
 		if held <= 2*c.l.most() || c.level <= 256 {
 			return
@@ -720,7 +735,7 @@ func (c *Cutter) endBlock() {
 		c.lost += size
 		return
 	}
-	if c.lits += len(b.em.buf) + 128; c.lits > c.l.most() && len(c.blocks) > 0 {
+	if c.lits += len(b.em.buf) + 128; c.lits > max(c.l.most(), 256<<10) && len(c.blocks) > 0 {
 		// Its texts leave with it.
 		for _, h := range b.holes {
 			if h.text != nil {
