@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"runtime"
@@ -407,6 +408,27 @@ func TestSecureFolder(t *testing.T) {
 		}
 		if info, err := os.Stat(path); tt.ok && (err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o700) {
 			t.Errorf("%s: mode %v, %v", tt.name, info.Mode(), err)
+		}
+	}
+}
+
+func TestSameUser(t *testing.T) {
+	if err := sameUser(1000, 1000); err != nil {
+		t.Error(err)
+	}
+	for _, theirs := range []int{0, 65534} {
+		if err := sameUser(theirs, 1000); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("user %d: %v", theirs, err)
+		}
+	}
+}
+
+// TestPeer asks the system who is at the other end.
+func TestPeer(t *testing.T) {
+	a, b := pair(t)
+	for _, nc := range []net.Conn{a, b} {
+		if err := CheckPeer(nc); err != nil {
+			t.Error(err)
 		}
 	}
 }
