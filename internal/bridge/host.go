@@ -52,7 +52,7 @@ func (s *Session) hostRequest(e *rpc.Envelope) {
 	if r == nil {
 		return
 	}
-	it := rpc.Item{Data: line(e.Data), Owner: r}
+	it := rpc.Item{Data: s.buffers.line(e.Data), Owner: r}
 	if r.listen != nil {
 		r.listen = it.Data
 	}

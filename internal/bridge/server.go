@@ -160,7 +160,7 @@ func (s *Session) serverResponse(g *generation, e *rpc.Envelope) {
 
 // deliver queues an answer for the host, or says that it does not fit.
 func (s *Session) deliver(r *request, data []byte) {
-	if !s.toHost.Offer(rpc.Item{Data: line(data), Owner: r}) {
+	if !s.toHost.Offer(rpc.Item{Data: s.buffers.line(data), Owner: r}) {
 		s.stats.Overload++
 		s.answer(r, fmt.Sprintf("The server answered with %d bytes, but this host was not reading and what waits for it is full, so the answer was dropped. The call itself ran: do not repeat it blindly.", len(data)))
 		return

@@ -139,7 +139,7 @@ func TestQueueProperties(t *testing.T) {
 				n := 0
 				for _, list := range [][]entry{q.urgent, q.normal} {
 					for _, e := range list {
-						n += len(e.Data) + itemCost
+						n += cap(e.Data) + itemCost
 					}
 				}
 				if n != q.Bytes() || q.bytes > q.maxBytes || q.Len() > q.maxItems {
