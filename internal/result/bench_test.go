@@ -3,15 +3,13 @@ package result
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"runtime"
 	"strings"
 	"testing"
 )
 
-// stream256 is a response with a text of size bytes made of unit, without its
-// bytes being held.
+// generated is a response with size bytes made of unit, which are not held.
 type generated struct {
 	head, unit, tail string
 	size             int64
@@ -119,7 +117,7 @@ func TestCutterMemory(t *testing.T) {
 				runtime.KeepAlive(g)
 				return int64(after.HeapAlloc) - int64(before.HeapAlloc)
 			}
-			size := int64(32 << 20)
+			size := int64(12 << 20)
 			if h := held(size); h > 4*content+1<<20 {
 				t.Errorf("%s, keep %d: holds %d bytes of %d", shape, keep, h, size)
 			}
@@ -234,7 +232,6 @@ func TestLargeResultIsReadBack(t *testing.T) {
 	if err != nil || p.Text != "" || !p.End || p.TotalBytes != total || p.Bytes != [2]int64{total, total} {
 		t.Fatalf("past the end: %+v, %v", p, err)
 	}
-	_ = fmt.Sprint
 }
 
 type countingReader struct {

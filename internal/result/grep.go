@@ -3,6 +3,7 @@ package result
 import (
 	"bytes"
 	"context"
+	"errors"
 	"regexp"
 	"strconv"
 	"unicode/utf8"
@@ -61,7 +62,7 @@ func grep(ctx context.Context, s stream, key []byte, c cursor, most int) (Page, 
 	buf := make([]byte, 0, grepWindow+chunkSize)
 	starts, base := []stream{s}, s.view
 	midLine := c.Mid // base is inside a line
-	eof := false
+	eof, late := false, false
 	for {
 		for !eof && len(buf) < grepWindow {
 			if starts[len(starts)-1].view != s.view {
@@ -69,7 +70,16 @@ func grep(ctx context.Context, s stream, key []byte, c cursor, most int) (Page, 
 			}
 			had := len(buf)
 			if buf, eof, err = s.fill(ctx, buf, min(chunkSize, grepWindow-had)); err != nil {
-				return Page{}, err
+				if !errors.Is(err, context.DeadlineExceeded) || base == page.Bytes[0] {
+					return Page{}, err
+				}
+				// What has been searched counts; the next page goes on there.
+				late = true
+				g.full(len(g.out), base, midLine)
+				if len(g.before) > 0 {
+					g.stop, g.c.Mid, g.c.Line = g.before[0].at, false, g.before[0].line
+				}
+				break
 			}
 			if len(buf) == had {
 				break
@@ -84,14 +94,14 @@ func grep(ctx context.Context, s stream, key []byte, c cursor, most int) (Page, 
 		if long {
 			n = len(buf)
 		}
-		full := g.window(buf[:n], base, midLine, long)
+		full := late || g.window(buf[:n], base, midLine, long)
 		switch {
 		case full:
 			for len(starts) > 1 && starts[1].view <= g.stop {
 				starts = starts[1:]
 			}
 			start := starts[0]
-			if _, _, err := start.fill(ctx, nil, int(g.stop-start.view)); err != nil {
+			if _, _, err := start.fill(context.WithoutCancel(ctx), nil, int(g.stop-start.view)); err != nil {
 				return Page{}, err
 			}
 			page.Next = g.c.seal(&start, key)

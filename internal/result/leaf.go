@@ -57,7 +57,7 @@ func (l *leaf) write(p []byte) {
 		had := l.ncarry
 		used := l.units(all, had)
 		if used < had {
-			l.ncarry = len(all)
+			l.ncarry = copy(l.carry[:], all[used:])
 			return
 		}
 		l.ncarry = 0

@@ -263,12 +263,12 @@ func grepWhole(text, pattern string, around int) []string {
 
 func TestGrep(t *testing.T) {
 	var b strings.Builder
-	for i := range 40_000 {
+	for i := range 12_000 {
 		fmt.Fprintf(&b, "line %d of the text é\n", i)
 	}
 	text := b.String()
 	f := textFrame(text)
-	for _, pattern := range []string{"line 3777[0-9] ", "777 ", "^line 1 ", "é$", "nothing at all", "99", "LINE 5"} {
+	for _, pattern := range []string{"line 1177[0-9] ", "777 ", "^line 1 ", "é$", "nothing at all", "99", "LINE 5"} {
 		for _, around := range []int{0, 1, 5} {
 			want := grepWhole(text, pattern, around)
 			if len(want) > 3000 {
@@ -330,6 +330,22 @@ func TestGrepUnbroken(t *testing.T) {
 	}
 }
 
+// A lone surrogate and the beginning of the next character may both be pending.
+func TestPendingCharacters(t *testing.T) {
+	raw := strings.Repeat(`\ud800\ud800\ud83d\ude00`, 3)
+	whole, _, bad := decode(nil, []byte(raw), 1000, true)
+	for size := 1; size < len(raw); size++ {
+		l := &leaf{headCap: 1000}
+		for p := range chunks([]byte(raw), size) {
+			l.write(p)
+		}
+		l.end()
+		if l.total != int64(len(whole)) || l.replaced != int64(bad) {
+			t.Errorf("in pieces of %d: %d bytes, %d broken; want %d, %d", size, l.total, l.replaced, len(whole), bad)
+		}
+	}
+}
+
 func TestStoredInPart(t *testing.T) {
 	f := textFrame(filler("lines", 200_000))
 	for _, n := range []int{0, 5, 60, 100_000} {
@@ -351,6 +367,47 @@ func TestReadStops(t *testing.T) {
 	cancel()
 	f := textFrame(filler("lines", 200_000))
 	if _, err := Read(ctx, bytes.NewReader(f), int64(len(f)), testKey, Query{Grep: "x"}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// lateCtx reaches its deadline after a number of looks at it.
+type lateCtx struct {
+	context.Context
+	left *int
+}
+
+func (c lateCtx) Err() error {
+	if *c.left--; *c.left < 0 {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+func TestGrepDeadline(t *testing.T) {
+	f := textFrame(strings.Repeat("some line\n", 50_000) + "a hit\n" + strings.Repeat("some line\n", 50_000) + "a hit\n")
+	for _, around := range []int{0, 2} {
+		q, text, pages := Query{Part: "0", Grep: "hit", Context: around}, "", 0
+		for {
+			left := 15
+			p, err := Read(lateCtx{context.Background(), &left}, bytes.NewReader(f), int64(len(f)), testKey, q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text += p.Text
+			pages++
+			if p.End {
+				break
+			}
+			q = Query{Cursor: p.Next}
+		}
+		want, _ := readAll(t, f, Query{Part: "0", Grep: "hit", Context: around})
+		if pages < 2 || text != string(want) || strings.Count(text, "a hit") != 2 {
+			t.Errorf("context %d: %d pages: %q, want %q", around, pages, text, want)
+		}
+	}
+	left := 0
+	if _, err := Read(lateCtx{context.Background(), &left}, bytes.NewReader(f), int64(len(f)), testKey, Query{Part: "raw", Grep: "hit"}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 }
