@@ -242,9 +242,10 @@ func TestFrozenHome(t *testing.T) {
 	if r.Kept != "yes" || !r.Private || !strings.HasPrefix(r.Place, temp) {
 		t.Errorf("got %+v", r)
 	}
-	if names, _ := filepath.Glob(temp + "/*"); len(names) != 0 {
-		t.Errorf("left over: %v", names)
-	}
+	waitFor(t, "nothing is left over", func() bool {
+		names, _ := filepath.Glob(temp + "/*")
+		return len(names) == 0
+	})
 }
 
 // TestPrivate starts sessions where there can be no shared desk.
@@ -273,9 +274,10 @@ func TestPrivate(t *testing.T) {
 		}
 		waitFor(t, "its desk has ended", func() bool { return syscall.Kill(r.Desk, 0) == syscall.ESRCH })
 	}
-	if names, _ := filepath.Glob(temp + "/*"); len(names) != 0 {
-		t.Errorf("left over: %v", names)
-	}
+	waitFor(t, "nothing is left over", func() bool {
+		names, _ := filepath.Glob(temp + "/*")
+		return len(names) == 0
+	})
 }
 
 // playStranger connects as another user and prints what came of it.
