@@ -26,6 +26,9 @@ func (s *Session) fromServer(g *generation, f frame.Frame) {
 		if id := rpc.MakeID(f.ID); id != "" && f.Reply {
 			s.malformed(id, f.Reason)
 		}
+		for _, raw := range f.More {
+			s.malformed(rpc.MakeID(raw), f.Reason)
+		}
 	case frame.Oversize:
 		s.serverOversize(f)
 	case frame.Message:
