@@ -16,7 +16,8 @@ const maxSaved = 1 << 20
 // spoken, and what a restarted server must be told. A process of both eras may
 // see server/discover and then initialize.
 type era struct {
-	initialize  []byte // the host's request, to be sent again; nil before
+	asked       bool   // the host sent initialize
+	initialize  []byte // that request, to be sent again; nil before it succeeded, or if it is too large to keep
 	result      []byte // the server's answer to it; nil until it succeeded
 	initialized []byte
 	setLevel    []byte
@@ -27,7 +28,7 @@ type era struct {
 
 // modernOnly reports whether the host speaks only the revision in which servers
 // send no requests.
-func (e *era) modernOnly() bool { return e.modern && e.initialize == nil }
+func (e *era) modernOnly() bool { return e.modern && !e.asked }
 
 // batches reports whether arrays are messages in this session.
 func (e *era) batches() bool { return e.version == "2025-03-26" }
@@ -39,7 +40,7 @@ func (e *era) request(env *rpc.Envelope, r *request) {
 	}
 	switch r.Method {
 	case "initialize":
-		e.initialize = saved(env.Data)
+		e.asked = true
 	case "resources/subscribe", "resources/unsubscribe":
 		r.key = frame.Unquote(env.In(env.URI))
 	case "tasks/get", "tasks/result", "tasks/cancel":
@@ -52,7 +53,7 @@ func (e *era) request(env *rpc.Envelope, r *request) {
 		r.listen = []byte{} // filled with the queued frame
 	}
 	switch r.Method {
-	case "logging/setLevel", "resources/subscribe":
+	case "initialize", "logging/setLevel", "resources/subscribe":
 		r.replay = saved(env.Data)
 	}
 }
@@ -72,6 +73,7 @@ func (e *era) response(s *Session, r *request, env *rpc.Envelope) []byte {
 	}
 	switch r.Method {
 	case "initialize":
+		e.initialize = r.replay
 		e.result = append([]byte(nil), env.In(env.Head.Result)...)
 		e.version = handshakeOf(e.result).ProtocolVersion
 	case "logging/setLevel":

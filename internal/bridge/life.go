@@ -32,6 +32,8 @@ type generation struct {
 	prefix    bool              // ids of its requests are rewritten for the host
 	own       map[rpc.ID]string // requests of ours that are open: id to method
 	resent    map[rpc.ID]bool   // subscriptions whose second acknowledgement is swallowed
+	used      bool              // it was sent a request of the host
+	greeted   bool              // and one of them was initialize
 	answered  bool              // it answered a request of the host
 	deaf      bool              // it closed its stdin
 	condemned string            // why it must end; "" while it need not

@@ -268,6 +268,7 @@ func (s *Session) dispatchCall(r *request, g *generation, now time.Time) {
 		return
 	}
 	r.gen, r.stderr = g, g.stderr.Seen()
+	g.used, g.greeted = true, g.greeted || r.Method == "initialize"
 	s.to(r, call.Dispatched, now, "")
 	wait := now.Sub(r.At[call.Authorized])
 	s.stats.DispatchWait += wait
