@@ -257,9 +257,11 @@ func (s *Session) dispatch(it *rpc.Item, g *generation) {
 		now := time.Now()
 		for i, r := range o.owner {
 			if r != nil && !o.gone[i] {
+				r.batch = nil
 				s.dispatchCall(r, g, now)
 			}
 		}
+		o.data = nil // its calls may stay open long
 	}
 }
 
