@@ -22,6 +22,7 @@ import (
 type plan struct {
 	Server   serverProcess `json:"server"`
 	Calls    []toolCall    `json:"calls"`
+	Answers  bool          `json:"answers"` // declare and answer sampling, elicitation and roots
 	Features bool          `json:"features"`
 }
 
@@ -132,7 +133,7 @@ func goClient(ctx context.Context, t *testing.T, p plan) []byte {
 	}
 	who, f := &mcp.Implementation{Name: "gosdk", Version: "1"}, newGoFeatures()
 	c := mcp.NewClient(who, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
-	if p.Features {
+	if p.Answers {
 		c = f.client(who)
 	}
 	cmd := start(ctx, t, p.Server.command())

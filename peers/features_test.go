@@ -41,7 +41,7 @@ func (f *goFeatures) client(who *mcp.Implementation) *mcp.Client {
 		ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 			f.events <- goEvent{"elicitation/create", r.Params}
 			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{
-				"name": "Zoë", "check": true, "email": "z@example.com", "integer": 7, "number": 2.5,
+				"name": "Zoë", "check": true, "email": "z@example.com", "integer": 7, "number": 2.5, "ok": true, "color": "blue",
 			}}, nil
 		},
 		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) {

@@ -140,7 +140,7 @@ func TestMatrix(t *testing.T) {
 		for clientName, c := range clients {
 			t.Run(clientName+"/"+serverName, func(t *testing.T) {
 				t.Parallel()
-				compareRuns(t, c, s, false)
+				compareRuns(t, c, s, func(*plan) {})
 			})
 		}
 	}
@@ -153,18 +153,34 @@ func TestFeatures(t *testing.T) {
 	for _, name := range []string{"sdk1", "sdk2", "gosdk"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			compareRuns(t, clients[name], servers["everything"], true)
+			compareRuns(t, clients[name], servers["everything"], func(p *plan) { p.Answers, p.Features = true, true })
 		})
 	}
 }
 
-func compareRuns(t *testing.T, c client, s server, features bool) {
+// TestInputRequired does the same for the stateless era, where a server asks
+// its questions in results, and the client sends the call again with answers.
+func TestInputRequired(t *testing.T) {
+	var calls []toolCall
+	for _, kind := range []string{"elicitation", "sampling", "list_roots", "request_state", "multiple_inputs", "multi_round", "capabilities"} {
+		calls = append(calls, toolCall{"test_input_required_result_" + kind, map[string]any{}})
+	}
+	for _, name := range []string{"sdk2", "gosdk"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			compareRuns(t, clients[name], servers["gosdk"], func(p *plan) { p.Answers, p.Calls = true, calls })
+		})
+	}
+}
+
+// compareRuns runs what set makes of the plan of s.
+func compareRuns(t *testing.T, c client, s server, set func(*plan)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	dir, recordings := filepath.Join(t.TempDir(), "dir"), t.TempDir()
 	p := s.plan(t, dir)
-	p.Features = features
+	set(&p)
 	s.relay(t, dir)
 	direct := c(ctx, t, p)
 	s.relay(t, dir)

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// statsSignal does not exist here.
-var statsSignal os.Signal
+// These signals do not exist here.
+var statsSignal, childSignal os.Signal
 
 // caught is empty where there are no signals to pass on.
 var caught []os.Signal

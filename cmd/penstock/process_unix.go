@@ -10,9 +10,13 @@ import (
 // statsSignal asks for the counters on standard error.
 const statsSignal = syscall.SIGUSR1
 
+// childSignal says that a child has ended, which may be an orphan of the
+// server that has come to us.
+const childSignal = syscall.SIGCHLD
+
 // caught are the signals that concern a session, besides those that end it:
 // the one for the counters, and those that are passed on to the server.
-var caught = []os.Signal{statsSignal, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR2}
+var caught = []os.Signal{statsSignal, childSignal, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR2}
 
 // pollable returns f so that a read or write of it can be ended by closing it,
 // and what undoes that for other processes that have the same open file. Pipes

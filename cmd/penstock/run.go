@@ -135,7 +135,6 @@ const memoryLimit = 40 << 20
 // prepareProcess makes the settings that concern the whole process.
 func prepareProcess(env *environment) {
 	debug.SetMemoryLimit(memoryLimit)
-	debug.SetGCPercent(50)
 	if err := child.BecomeSubreaper(); err != nil {
 		fmt.Fprintf(env.stderr, "penstock: orphans of the server cannot be collected here: %v\n", err)
 	}
@@ -158,6 +157,8 @@ func signals(ctx context.Context, s *bridge.Session, stderr io.Writer) (context.
 				case sig == syscall.SIGPIPE:
 				case sig == os.Interrupt || sig == syscall.SIGTERM:
 					cancel()
+				case sig == childSignal:
+					child.ReapOrphans(nil)
 				case sig == statsSignal:
 					writeStats(stderr, s)
 				default:

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-dev/penstock/internal/config"
@@ -24,8 +27,13 @@ func addSettings(cmd *cobra.Command, s *settings) {
 	}
 }
 
-// load returns the effective settings: flags, environment, file, defaults.
+// load returns the effective settings: flags, environment, file, defaults. A
+// home that must not be used is no reason not to run a server: that is said,
+// and there is no file.
 func (s *settings) load(env *environment) (*config.Config, error) {
+	if _, err := config.Home(env.environ); errors.Is(err, config.ErrForeignHome) && s.file == "" {
+		fmt.Fprintf(env.stderr, "penstock: %v: no settings file is read; set PENSTOCK_HOME or --config to name one\n", err)
+	}
 	c, err := config.Load(config.Source{File: s.file, Environ: env.environ, Flags: &s.flags})
 	return c, withHint(err, "Nothing was started. Run \"penstock config check\" after mending it.")
 }

@@ -12,7 +12,7 @@ var ErrNoHome = errors.New("this user has no home")
 
 // ErrForeignHome says that root runs with the HOME of somebody else. Using it
 // would leave files there that its owner cannot read, and obey settings that
-// somebody else can write.
+// somebody else can write. [Load] goes on without a file then; say so.
 var ErrForeignHome = errors.New("HOME belongs to another user")
 
 // Home returns the folder in which everything of the user lives: PENSTOCK_HOME
@@ -40,12 +40,13 @@ func Home(environ []string) (string, error) {
 const FileName = "config.yaml"
 
 // Path returns the file that [Load] reads, and whether it is there. It is ""
-// where there is no home, see [ErrNoHome].
+// where there is no home that may be used, see [ErrNoHome] and
+// [ErrForeignHome].
 func Path(src Source) (file string, found bool, err error) {
 	file = src.File
 	if file == "" {
 		dir, err := Home(src.Environ)
-		if errors.Is(err, ErrNoHome) {
+		if errors.Is(err, ErrNoHome) || errors.Is(err, ErrForeignHome) {
 			return "", false, nil
 		}
 		if err != nil {

@@ -5,9 +5,9 @@ import * as types from '@modelcontextprotocol/sdk/types.js';
 import { answers, event, plan, run } from './steps.mjs';
 
 const client = new Client({ name: 'sdk1', version: '1' }, {
-  capabilities: plan.features ? { sampling: {}, elicitation: {}, roots: { listChanged: true } } : {},
+  capabilities: plan.answers ? { sampling: {}, elicitation: {}, roots: { listChanged: true } } : {},
 });
-if (plan.features) {
+if (plan.answers) {
   const requests = [types.ListRootsRequestSchema, types.CreateMessageRequestSchema, types.ElicitRequestSchema];
   for (const schema of requests) {
     client.setRequestHandler(schema, (request) => { event(request.method, request.params); return answers[request.method](); });

@@ -5,10 +5,10 @@ import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { answers, event, plan, run } from './steps.mjs';
 
 const client = new Client({ name: 'sdk2', version: '1' }, {
-  capabilities: plan.features ? { sampling: {}, elicitation: {}, roots: { listChanged: true } } : {},
+  capabilities: plan.answers ? { sampling: {}, elicitation: {}, roots: { listChanged: true } } : {},
   versionNegotiation: { mode: 'auto' },
 });
-if (plan.features) {
+if (plan.answers) {
   for (const method of Object.keys(answers)) {
     client.setRequestHandler(method, (request) => { event(request.method, request.params); return answers[method](); });
   }

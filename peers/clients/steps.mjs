@@ -1,7 +1,8 @@
 // The part that the clients of this folder share: the steps that a test asks
 // for, and the report of what came of them. A client is started as
-//   node CLIENT.mjs '{"server":{"command":…,"args":[…],"env":{…}},"calls":[…],"features":…}'
-// and prints one JSON array with an object for each step: its name and the
+//   node CLIENT.mjs '{"server":{"command":…,"args":[…],"env":{…}},"calls":[…],"answers":…,"features":…}'
+// where answers says whether the client declares that it answers the server's
+// requests, and prints one JSON array with an object for each step: its name and the
 // result or the error that the library under test gave for it.
 
 export const plan = JSON.parse(process.argv[2]);
@@ -62,7 +63,7 @@ export const answers = {
   }),
   'elicitation/create': () => ({
     action: 'accept',
-    content: { name: 'Zoë', check: true, email: 'z@example.com', integer: 7, number: 2.5, untitledMultipleSelectEnum: ['Bass'] },
+    content: { name: 'Zoë', check: true, email: 'z@example.com', integer: 7, number: 2.5, ok: true, color: 'blue', untitledMultipleSelectEnum: ['Bass'] },
   }),
 };
 
