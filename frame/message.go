@@ -5,6 +5,11 @@ import (
 	"strconv"
 )
 
+// Judge returns why b, a whole JSON text with head h, is no message as [Frame]
+// says, "" if it is one: what a [Reader] has done for its frames, but not for
+// the elements of a batch.
+func Judge(b []byte, h Head) string { return judge(b, &h) }
+
 // judge returns why a JSON text with head h is no message, "" if it is one.
 func judge(b []byte, h *Head) string {
 	switch {
