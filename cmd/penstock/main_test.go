@@ -1,14 +1,21 @@
 package main
 
 import (
+	"flag"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/penstock-dev/penstock/internal/hostile"
 )
 
 // TestMain makes the test binary stand in for the commands that the scripts
 // run, so that they are real processes. Add a command by adding its main here.
 func TestMain(m *testing.M) {
+	hostile.Main() // the servers and hosts of these tests are this binary too
+	// Most of these tests wait for a ladder of seconds and use no processor. A
+	// -parallel of the command line is read later and wins.
+	flag.Set("test.parallel", "12")
 	testscript.Main(m, map[string]func(){
 		"penstock": main,
 	})
