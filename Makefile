@@ -67,14 +67,15 @@ peers: start need-go need-npm ## real MCP clients and servers, direct and throug
 
 fuzz: start need-go ## some inputs for each fuzz target: make fuzz FUZZ=10m for longer
 	$(call step,fuzzing)
-	@set -o pipefail; \
+	@set -o pipefail; failed=0; \
 	 for pkg in $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...); do \
 	   names=$$(go test -list '^Fuzz' "$$pkg") || exit 1; \
 	   for name in $$(printf '%s\n' "$$names" | grep '^Fuzz'); do \
 	     echo "$$pkg $$name"; \
-	     go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZ) -fuzzminimizetime 100x -json "$$pkg" | $(REPORT) || exit 1; \
+	     go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZ) -fuzzminimizetime 100x -json "$$pkg" | $(REPORT) || failed=1; \
 	   done; \
-	 done
+	 done; \
+	 exit $$failed
 
 soak: start need-go need-cc ## the long tests as well: kill runs, chaos, repeats
 	$(call step,soak)

@@ -245,6 +245,10 @@ func memory(self string, ways []way, quick bool) error {
 		}},
 		{fmt.Sprintf("one frame of %d MiB", mib), []string{"giant", strconv.Itoa(mib)}, func(p *peer) error {
 			p.in.Write(request(1, "{}"))
+			p.in.Write(request(2, `{"text":"small"}`)) // answered after the whole frame
+			if _, err := p.answer(); err != nil {
+				return err
+			}
 			_, err := p.answer()
 			return err
 		}},

@@ -47,6 +47,7 @@ func measure(quick bool, only string) error {
 	bin := filepath.Join(dir, "penstock")
 	build := exec.Command("go", "build", "-o", bin, "github.com/penstock-dev/penstock/cmd/penstock")
 	build.Stderr = os.Stderr
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as releases are built
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("building penstock: %w", err)
 	}

@@ -74,7 +74,8 @@ func server([]string) {
 	}
 }
 
-// giant answers the first line with one frame of args[0] MiB.
+// giant answers each line with one frame of args[0] MiB, or with a small one if
+// it asks for "small".
 func giant(args []string) {
 	mib, err := strconv.Atoi(args[0])
 	check(err)
@@ -83,6 +84,10 @@ func giant(args []string) {
 		line, err := in.ReadBytes(10)
 		if err != nil {
 			return
+		}
+		if bytes.Contains(line, []byte(`"small"`)) {
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{}}`+"\n", idOf(line))
+			continue
 		}
 		out := bufio.NewWriterSize(os.Stdout, 1<<20)
 		fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"`, idOf(line))

@@ -46,7 +46,7 @@ func TestConformance(t *testing.T) {
 // conformance returns how each check of the suite ended, by scenario and id.
 func conformance(t *testing.T, revision string, command []string) map[string][]string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
 	cmd := start(ctx, t, node(t, "@modelcontextprotocol/conformance/dist/index.js",

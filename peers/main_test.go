@@ -27,6 +27,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -56,6 +58,9 @@ func TestMain(m *testing.M) {
 			os.Exit(role(os.Args[2:]))
 		}
 	}
+	// Most of a test's time is spent waiting for processes to start and end.
+	// An argument of the command line still overrides this.
+	flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0)))
 	flag.Parse()
 	os.Exit(runTests(m))
 }

@@ -176,7 +176,7 @@ func TestInputRequired(t *testing.T) {
 // compareRuns runs what set makes of the plan of s.
 func compareRuns(t *testing.T, c client, s server, set func(*plan)) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
 	defer cancel()
 	dir, recordings := filepath.Join(t.TempDir(), "dir"), t.TempDir()
 	p := s.plan(t, dir)

@@ -114,6 +114,7 @@ type Session struct {
 	toHost   *rpc.Queue
 	toServer *rpc.Queue
 	hostOut  outlet
+	buffers  buffers
 	calls    rpc.Table[*request] // of the host
 	tokens   map[rpc.ID]*request // progress tokens of the host's open calls
 	asks     rpc.Table[*ask]     // requests of the server, by the id that the host sees

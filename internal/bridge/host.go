@@ -63,7 +63,7 @@ func (s *Session) hostRequest(e *rpc.Envelope) {
 		s.readResource(r, r.key)
 		return
 	}
-	it := rpc.Item{Data: line(e.Data), Owner: r}
+	it := rpc.Item{Data: s.buffers.line(e.Data), Owner: r}
 	if r.listen != nil {
 		r.listen = it.Data
 	}

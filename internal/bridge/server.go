@@ -168,7 +168,7 @@ func (s *Session) serverResponse(g *generation, e *rpc.Envelope) *large {
 		}
 	}
 	s.tasks.response(s, r, e)
-	if s.mayCut(r, data) || !s.toHost.Offer(rpc.Item{Data: line(data), Owner: r}) {
+	if s.mayCut(r, data) || !s.toHost.Offer(rpc.Item{Data: s.buffers.line(data), Owner: r}) {
 		s.shaping = r
 		return &large{r, data}
 	}

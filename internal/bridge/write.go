@@ -29,7 +29,8 @@ const (
 type outlet struct {
 	file    *os.File // nil where a write cannot be tried without waiting
 	busy    bool     // somebody is writing
-	rest    []byte   // begun, for the writer to finish
+	whole   []byte   // what is being written
+	rest    []byte   // of it, for the writer to finish
 	scratch []byte
 	broken  bool
 }
@@ -49,17 +50,25 @@ func (o *outlet) batch(q *rpc.Queue, most int, taken func(*rpc.Item)) []byte {
 	for {
 		n, ok := q.Peek()
 		if !ok || len(o.scratch) > 0 && len(o.scratch)+n > most {
-			return o.scratch
+			o.whole = o.scratch
+			return o.whole
 		}
 		it, _ := q.Pop()
-		if taken != nil {
-			taken(&it)
-		}
+		taken(&it)
 		if n > most {
-			return it.Data
+			o.whole = it.Data
+			return o.whole
 		}
 		o.scratch = append(o.scratch, it.Data...)
 	}
+}
+
+// written ends the write of what batch returned, and gives its buffer back.
+func (o *outlet) written(p *buffers) {
+	if len(o.whole) > 0 && (len(o.scratch) == 0 || &o.whole[0] != &o.scratch[0]) {
+		p.release(o.whole)
+	}
+	o.whole, o.rest, o.busy = nil, nil, false
 }
 
 // beforeRead calls push each time its reader has used up what it had, so that
@@ -97,7 +106,7 @@ func (s *Session) pushHost() {
 		s.mu.Lock()
 		s.stats.BytesToHost += int64(n)
 		if n == len(data) && err == nil {
-			o.busy = false
+			o.written(&s.buffers)
 			continue
 		}
 		o.rest = data[n:] // an error shows again when the writer tries
@@ -140,7 +149,7 @@ func (s *Session) writeHost() {
 		}
 		s.mu.Lock()
 		s.stats.BytesToHost += int64(n)
-		o.rest, o.busy = nil, false
+		o.written(&s.buffers)
 		first := err != nil && !o.broken
 		o.broken = o.broken || err != nil
 		s.mu.Unlock()
@@ -172,7 +181,7 @@ func (s *Session) pushServer() {
 		s.mu.Lock()
 		s.stats.BytesToServer += int64(n)
 		if n == len(data) && err == nil {
-			o.busy = false
+			o.written(&s.buffers)
 			continue
 		}
 		o.rest = data[n:]
@@ -228,7 +237,7 @@ func (s *Session) writeServer() {
 		}
 		s.mu.Lock()
 		s.stats.BytesToServer += int64(n)
-		g.stdin.rest, g.stdin.busy = nil, false
+		g.stdin.written(&s.buffers)
 		s.mu.Unlock()
 		if err != nil {
 			s.brokenServer(g)

@@ -43,6 +43,7 @@ type Config struct {
 
 	private bool             // serves one session, see ServeConn
 	memory  int64            // bytes of results in memory, where there is no disk; zero means 16 MiB
+	entries int              // most results; zero means maxEntries
 	stall   time.Duration    // after which a disk counts as not answering; zero means 5 s
 	now     func() time.Time // wall clock; nil means time.Now
 	open    func(Config) shelf
@@ -80,6 +81,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.memory <= 0 {
 		c.memory = 16 << 20
+	}
+	if c.entries <= 0 {
+		c.entries = maxEntries
 	}
 	if c.stall <= 0 {
 		c.stall = 5 * time.Second

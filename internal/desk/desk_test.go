@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/penstock-dev/penstock/internal/link"
 )
@@ -242,6 +243,35 @@ func TestQuota(t *testing.T) {
 		s, _ := a.Status(deadline(t))
 		return len(files(t, d.cfg.Home)) == 2*s.Results.Count
 	})
+}
+
+// TestManySmall checks the bounds of the index: results, and names that a
+// server may choose.
+func TestManySmall(t *testing.T) {
+	d := local(t, Config{entries: 3})
+	c := connect(t, d, link.Bridge, "s1")
+	first := keep(t, c, nil)
+	p := c.NewPut()
+	p.Commit(link.Info{Tool: strings.Repeat("ü", 10000)})
+	if err := p.Wait(deadline(t)); err != nil {
+		t.Fatal(err)
+	}
+	keep(t, c, nil)
+	if _, err := c.Read(deadline(t), first, args(first)); err != nil {
+		t.Errorf("the first of three: %v", err)
+	}
+	keep(t, c, nil)
+	_, err := c.Read(deadline(t), first, args(first))
+	wantCode(t, err, link.CodeEvicted, "made room")
+	page, err := connect(t, d, link.Person, "").List(deadline(t), "")
+	if err != nil || len(page.Entries) != 3 {
+		t.Fatalf("list: %+v, %v", page, err)
+	}
+	for _, e := range page.Entries {
+		if len(e.Tool) > maxName || !utf8.ValidString(e.Tool) {
+			t.Errorf("tool %q", e.Tool)
+		}
+	}
 }
 
 // TestRecovery checks what a new desk makes of the files it finds.

@@ -3,7 +3,10 @@ package desk
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -155,4 +158,61 @@ func TestNoDisk(t *testing.T) {
 	p.Write(text(1<<20 + 1))
 	p.Commit(link.Info{})
 	wantCode(t, p.Wait(deadline(t)), link.CodeLost, "larger than")
+}
+
+// refusing is a shelf whose disk says no after some bytes.
+type refusing struct {
+	memory
+	room int
+	err  error
+}
+
+func (r *refusing) create(handle string) (writer, error) {
+	if r.room == 0 {
+		return nil, &fs.PathError{Op: "open", Path: "/somewhere/secret", Err: r.err}
+	}
+	w, err := r.memory.create(handle)
+	return &refusingWriter{r, w, 0}, err
+}
+
+type refusingWriter struct {
+	r *refusing
+	writer
+	n int
+}
+
+func (w *refusingWriter) Write(b []byte) (int, error) {
+	if w.n += len(b); w.n > w.r.room {
+		return 0, &fs.PathError{Op: "write", Path: "/somewhere/secret", Err: w.r.err}
+	}
+	return w.writer.Write(b)
+}
+
+// TestRefusingDisk checks that the reason is told, without a path, and that
+// nothing stays counted.
+func TestRefusingDisk(t *testing.T) {
+	for _, tt := range []struct {
+		room int
+		err  error
+		says string
+	}{
+		{1 << 10, syscall.ENOSPC, "the disk is full"},
+		{0, syscall.EROFS, "the disk is read-only"},
+		{0, syscall.EACCES, "may not be written"},
+		{1 << 10, syscall.EIO, "reports an error"},
+		{1 << 10, errors.New("strange"), "write: strange"},
+	} {
+		d := local(t, Config{memory: 1 << 30, open: func(Config) shelf { return &refusing{room: tt.room, err: tt.err} }})
+		c := connect(t, d, link.Bridge, "s1")
+		p := slowly(t, c, text(4<<20))
+		err := p.Wait(deadline(t))
+		wantCode(t, err, link.CodeDisk, tt.says)
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("shows a path: %v", err)
+		}
+		waitFor(t, "nothing is counted", func() bool {
+			s, err := c.Status(deadline(t))
+			return err == nil && s.Results.Writing == 0 && s.Results.Bytes == 0 && s.Results.Lost == 1
+		})
+	}
 }

@@ -226,9 +226,6 @@ func TestHalfPut(t *testing.T) {
 		t.Fatalf("got %+v, %v", f, err)
 	}
 	send(t, c, link.Data, 1, "", text(1000))
-	if _, err := nextFrame(t, c, nc); err != nil {
-		t.Fatal(err)
-	}
 	if n := len(files(t, d.cfg.Home)); n != 1 {
 		t.Errorf("%d files while it is written", n)
 	}

@@ -28,7 +28,9 @@ func produce(args []string) {
 		panic(err)
 	}
 	os.Stdout.WriteString(messageHead)
-	line := bytes.Repeat([]byte(`0123456789abcdefghijklmnopqrstuvwxyz line of a text\n`), 64<<10/52)
+	const unit = `0123456789abcdefghijklmnopqrstuvwxyz line of a text\n`
+	line := bytes.Repeat([]byte(unit), 64<<10/len(unit))
+	n -= n % int64(len(unit)) // no half of an escape
 	for n > 0 {
 		m := min(n, int64(len(line)))
 		if _, err := os.Stdout.Write(line[:m]); err != nil {

@@ -50,14 +50,13 @@ func Private(_ context.Context, program, home string) (net.Conn, error) {
 		cmd.Wait()
 		close(done)
 	}()
-	// One that hangs on a frozen disk cannot be waited for; it is killed and
-	// ends when the disk answers.
+	// It ends by itself, and removes what it kept. One that hangs on a frozen
+	// disk cannot be waited for, nor killed; it ends when the disk answers.
 	return &privateConn{Conn: nc, end: sync.OnceValue(func() error {
 		err := nc.Close()
 		select {
 		case <-done:
 		case <-time.After(closePatience):
-			cmd.Process.Kill()
 		}
 		return err
 	})}, nil

@@ -179,6 +179,7 @@ func (p *put) run() {
 		return
 	}
 	p.allow(window)
+	owed := 0
 	for {
 		b, info, over := p.take()
 		switch {
@@ -195,7 +196,12 @@ func (p *put) run() {
 				p.fail(diskError(err))
 				return
 			}
-			p.allow(n)
+			// In larger pieces, since each wakes the client; what is held back
+			// never keeps it from sending.
+			if owed += n; owed >= window/4 {
+				p.allow(owed)
+				owed = 0
+			}
 		case info != nil:
 			e, meta, err := d.store.seal(p.handle, *info)
 			if err == nil {

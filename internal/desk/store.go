@@ -37,6 +37,7 @@ type store struct {
 	graves  map[string]grave    // what is not kept any more, as long as it is remembered
 	gone    []string            // keys of graves, oldest first
 	doomed  []string            // to be removed from the shelf
+	next    time.Time           // nothing expires before
 	counts  link.Results
 }
 
@@ -67,6 +68,12 @@ const (
 	listPage  = 1000
 	// settle is the least time between two looks for what has expired.
 	settle = time.Second
+	// lookAgain is the most, for a clock that is set.
+	lookAgain = time.Hour
+	// maxEntries and maxName bound the memory of the index, whatever the sizes
+	// of results and the names that servers choose.
+	maxEntries = 16384
+	maxName    = 256
 )
 
 // newStore returns at once; what is on the disk is looked at in the background.
@@ -153,22 +160,31 @@ func (s *store) wait(ctx context.Context) error {
 // expire drops what is over and returns when to look again. mu is held.
 func (s *store) expire() time.Duration {
 	now := s.cfg.now()
-	next := time.Hour // also after a clock that was set back
+	if now.Before(s.next) {
+		return max(settle, min(s.next.Sub(now), lookAgain))
+	}
+	s.next = now.Add(lookAgain)
 	for _, e := range slices.Clone(s.order) {
-		if left := e.Expires.Sub(now); left > 0 {
-			next = min(next, left)
+		if e.Expires.After(now) {
+			s.next = earlier(s.next, e.Expires.Time)
 			continue
 		}
 		s.counts.Expired++
 		s.drop(e, link.Errorf(link.CodeExpired, "this result expired at %s; results are kept for %v", e.Expires.UTC().Format(time.RFC3339), e.Expires.Sub(e.Stored.Time).Round(time.Second)))
 	}
-	return max(next, settle)
+	return max(settle, s.next.Sub(now))
 }
 
-// shrink makes what was found fit the quota, which may have become smaller. mu
-// is held.
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// shrink makes what is kept fit its bounds. mu is held.
 func (s *store) shrink() {
-	for s.bytes > s.cfg.Quota && len(s.order) > 0 {
+	for len(s.order) > 0 && (s.bytes > s.cfg.Quota || len(s.order) > s.cfg.entries) {
 		s.evict(s.order[0])
 	}
 }
@@ -264,7 +280,8 @@ func (s *store) seal(handle string, info link.Info) (*entry, []byte, error) {
 	now := s.cfg.now().UTC().Truncate(time.Millisecond)
 	e := &entry{
 		Entry: link.Entry{
-			Handle: handle, Session: p.hello.Session, Server: p.hello.Server, Tool: info.Tool, Call: info.Call, Part: info.Part,
+			Handle: handle, Session: clip(p.hello.Session), Server: clip(p.hello.Server),
+			Tool: clip(info.Tool), Call: clip(info.Call), Part: clip(info.Part),
 			Bytes: p.bytes, Stored: link.Time{Time: now}, Expires: link.Time{Time: now.Add(s.cfg.Expire)},
 		},
 		owner: p.owner,
@@ -275,13 +292,23 @@ func (s *store) seal(handle string, info link.Info) (*entry, []byte, error) {
 	return e, meta, err
 }
 
+func clip(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= maxName {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxName-len("…")], "") + "…"
+}
+
 // add makes a result known that is on the shelf.
 func (s *store) add(e *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.entries[e.Handle] = e
 	s.order = append(s.order, e)
+	s.next = earlier(s.next, e.Expires.Time)
 	s.counts.Stored++
+	s.shrink()
 	if p := s.pending[e.Handle]; p != nil {
 		p.kept = true
 	}

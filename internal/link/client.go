@@ -667,7 +667,7 @@ func (c *Client) release(blocks [][]byte) {
 		c.used--
 		c.free = append(c.free, b[:0])
 	}
-	if c.used == 0 {
+	if c.used == 0 && len(c.puts) == 0 && len(c.begun) == 0 {
 		c.free = nil // a session that is quiet again holds no memory
 	}
 	select {

@@ -205,6 +205,7 @@ func (p *Put) next() (outgoing, [][]byte, bool) {
 		if p.begun {
 			p.begun = false
 			delete(p.c.begun, p.id)
+			p.c.release(nil)
 			return outgoing{Cancel, p.id, nil, nil}, nil, true
 		}
 	case !p.begun && (len(p.blocks) > 0 || p.ended):
@@ -238,8 +239,9 @@ func (p *Put) next() (outgoing, [][]byte, bool) {
 // sentAll reports whether the sender is done with the put. c.mu is held.
 func (p *Put) sentAll() bool { return p.asked || p.over && !p.begun }
 
-// Pace waits until at most half of the send buffer is in use or the put is over,
-// but no longer than most, and returns how long it has waited. It is for a
+// Pace waits, if more than half of the send buffer is in use, until it is a
+// quarter or the put is over, but no longer than most, and returns how long it
+// has waited. It is for a
 // source that may be held back for a moment in favour of a result that is kept:
 // without it whatever outruns the desk by the size of the buffer is lost. Who
 // calls it keeps the account of how much waiting there may be in all.
@@ -266,7 +268,7 @@ func (p *Put) Pace(most time.Duration) time.Duration {
 			return time.Since(start)
 		}
 		c.mu.Lock()
-		enough := p.over || 2*c.used <= c.blocks()
+		enough := p.over || 4*c.used <= c.blocks()
 		c.mu.Unlock()
 		if enough {
 			return time.Since(start)

@@ -47,6 +47,7 @@ type Cutter struct {
 	l     Limits
 	w     walker
 	bytes int64
+	batch bool // or something else that is no object
 
 	ctx  []cutCtx
 	mode cutMode
@@ -57,7 +58,6 @@ type Cutter struct {
 	lf   *leaf
 	md   *media
 	last []byte // the last name, quotes included; empty if it was too long
-	cut  bool   // a name was too long to be kept
 
 	top, res, fail, meta []member
 	message              *leaf
@@ -75,14 +75,12 @@ type Cutter struct {
 	nmedia   int // bytes of media that are kept
 	mediaCut bool
 
-	textual  int64 // everything textual that has ended
-	isError  bool
-	hasError bool
-	kind     []byte // resultType
-	task     bool
-	small    []byte // value of the current short string or atom
-	result   bool   // the response has a result
-	err      error
+	textual int64 // everything textual that has ended
+	isError bool
+	kind    []byte // resultType
+	task    bool
+	small   []byte // value of the current short string or atom
+	result  bool   // the response has a result
 }
 
 type cutCtx uint8
@@ -135,114 +133,6 @@ const (
 	isData
 	isErrorFlag
 )
-
-// block is one element of content.
-type block struct {
-	index   int
-	em      emit // its JSON, without the texts that stand in holes
-	holes   []hole
-	typ     []byte
-	mime    []byte
-	uri     []byte
-	dropped bool
-}
-
-// hole is where a text or data stands in a block, at an offset of em.buf.
-type hole struct {
-	at       int
-	resource bool // inside of a resource
-	text     *leaf
-	data     *media
-}
-
-// media is a string that is kept whole or not at all.
-type media struct {
-	buf   []byte
-	most  int
-	size  int64
-	first []byte // its beginning
-	gone  bool
-}
-
-func (m *media) write(p []byte) {
-	m.size += int64(len(p))
-	if len(m.first) < 16 {
-		m.first = append(m.first, p[:min(len(p), 16-len(m.first))]...)
-	}
-	switch {
-	case m.gone:
-	case m.size > int64(m.most):
-		m.buf, m.gone = nil, true
-	default:
-		m.buf = append(m.buf, p...)
-	}
-}
-
-// emit writes a value as JSON without white space, until it is longer than
-// most; then it only counts.
-type emit struct {
-	buf   []byte
-	most  int
-	size  int64
-	comma bool
-	gone  bool
-}
-
-func (e *emit) put(p ...byte) {
-	e.size += int64(len(p))
-	switch {
-	case e.gone:
-	case e.size > int64(e.most):
-		e.buf, e.gone = nil, true
-	default:
-		e.buf = append(e.buf, p...)
-	}
-}
-
-func (e *emit) puts(s string) { e.put([]byte(s)...) }
-
-func (e *emit) sep() {
-	if e.comma {
-		e.put(',')
-	}
-	e.comma = false
-}
-
-func (e *emit) open(c byte)  { e.sep(); e.put(c) }
-func (e *emit) close(c byte) { e.put(c); e.comma = true }
-
-func (e *emit) name(raw []byte, long int) {
-	e.sep()
-	if raw == nil {
-		e.size += int64(long)
-		e.buf, e.gone = nil, true
-		return
-	}
-	e.put(raw...)
-	e.put(':')
-}
-
-func (e *emit) text(p []byte, start, end bool) {
-	if start {
-		e.sep()
-		e.put('"')
-	}
-	e.put(p...)
-	if end {
-		e.put('"')
-		e.comma = true
-	}
-}
-
-func (e *emit) atom(p []byte, start, end bool) {
-	if start {
-		e.sep()
-	}
-	e.put(p...)
-	if end {
-		e.comma = true
-	}
-}
 
 // NewCutter returns a Cutter for one response.
 func NewCutter(l Limits) *Cutter {
@@ -301,7 +191,7 @@ func (c *Cutter) open(b byte, at int64) {
 		c.ctx = append(c.ctx, cTop)
 		if b != '{' {
 			// A batch: no business of ours.
-			c.mode, c.deep, c.em = mOpaque, 1, &emit{}
+			c.mode, c.deep, c.em, c.batch = mOpaque, 1, &emit{}, true
 		}
 		return
 	}
@@ -320,6 +210,7 @@ func (c *Cutter) open(b byte, at int64) {
 		}
 	case cResult:
 		switch {
+		case len(c.res) >= frame.MaxNames:
 		case b == '[' && c.is("content"):
 			c.res = append(c.res, member{name: c.name1(), kind: isContent})
 			c.ctx = append(c.ctx, cContent)
@@ -390,7 +281,6 @@ func (c *Cutter) name(raw []byte, long int, at int64) {
 	}
 	c.last = append(c.last[:0], raw...)
 	if raw == nil {
-		c.cut = true
 		c.textual += int64(long)
 	}
 }
@@ -404,7 +294,11 @@ func (c *Cutter) name1() []byte { return slices.Clone(c.last) }
 func (c *Cutter) route() {
 	c.small = c.small[:0]
 	to := func(list *[]member, kind memberKind, most int) {
-		*list = append(*list, member{name: c.name1(), kind: kind, em: emit{most: most, gone: len(c.last) == 0}})
+		m := member{kind: kind, em: emit{most: max(0, most), gone: len(c.last) == 0}}
+		if m.em.most > 0 {
+			m.name = c.name1()
+		}
+		*list = append(*list, m)
 		c.mode, c.em = mOpaque, &(*list)[len(*list)-1].em
 	}
 	switch c.in() {
@@ -415,6 +309,8 @@ func (c *Cutter) route() {
 		to(&c.top, isOpaque, 4<<10)
 	case cResult:
 		switch {
+		case len(c.res) >= frame.MaxNames:
+			to(&c.res, isOpaque, 0)
 		case c.is("structuredContent"):
 			c.res = append(c.res, member{name: c.name1(), kind: isStructured})
 			c.structured = &shrink{budget: c.l.most()}
@@ -428,7 +324,7 @@ func (c *Cutter) route() {
 			to(&c.res, isOpaque, c.l.most()/8-c.opaque)
 		}
 	case cError:
-		if c.is("data") {
+		if c.is("data") && c.data == nil {
 			c.fail = append(c.fail, member{name: c.name1(), kind: isData})
 			c.data = &shrink{budget: c.l.most()}
 			c.mode, c.sh = mShrink, c.data
@@ -452,7 +348,7 @@ func (c *Cutter) route() {
 
 func (c *Cutter) endOpaque() {
 	c.mode = mStructure
-	if len(c.ctx) == 0 {
+	if c.batch {
 		return
 	}
 	switch c.in() {
@@ -471,24 +367,34 @@ func (c *Cutter) endOpaque() {
 			}
 		}
 	default:
-		size := c.em.size + int64(len(c.last))
-		switch c.in() {
-		case cResult:
-			if c.is("isError") {
-				c.isError, c.hasError = string(c.small) == "true", true
-				return
-			}
-			if c.is("resultType") {
-				c.kind = slices.Clone(c.small)
-				return
-			}
-		case cTop:
-			return
-		}
+		c.endMember()
+	}
+}
+
+// endMember ends an opaque member. One that is too long is forgotten.
+func (c *Cutter) endMember() {
+	in, size, gone := c.in(), c.em.size+int64(len(c.last)), c.em.gone
+	list := &c.top
+	switch in {
+	case cResult:
+		list = &c.res
+	case cError:
+		list = &c.fail
+	case cMeta:
+		list = &c.meta
+	}
+	if gone {
+		*list = (*list)[:len(*list)-1]
+	}
+	switch {
+	case in == cResult && c.is("isError"):
+		c.isError = string(c.small) == "true"
+	case in == cResult && c.is("resultType"):
+		c.kind = slices.Clone(c.small)
+	case in == cTop:
+	default:
 		c.textual += size
-		if c.em.gone {
-			c.cut = true
-		} else {
+		if !gone {
 			c.opaque += int(size)
 		}
 	}
@@ -544,7 +450,7 @@ func (c *Cutter) startText() {
 	}
 	if len(c.ctx) == 0 {
 		c.ctx = append(c.ctx, cTop)
-		c.mode, c.em, c.str = mOpaque, &emit{}, toOpaque
+		c.mode, c.em, c.str, c.batch = mOpaque, &emit{}, toOpaque, true
 		return
 	}
 	switch in := c.in(); {
@@ -562,7 +468,7 @@ func (c *Cutter) startText() {
 		}
 		c.hole(hole{data: c.md, resource: in == cResource})
 		return
-	case in == cError && c.is("message"):
+	case in == cError && c.is("message") && c.message == nil:
 		c.fail = append(c.fail, member{name: c.name1(), kind: isMessage})
 		c.message = c.newLeaf()
 		c.lf, c.str = c.message, toLeaf
@@ -596,7 +502,7 @@ func (c *Cutter) atom(p []byte, at int64, start, end bool) {
 	if start && c.mode == mStructure {
 		if len(c.ctx) == 0 {
 			c.ctx = append(c.ctx, cTop)
-			c.mode, c.em = mOpaque, &emit{}
+			c.mode, c.em, c.batch = mOpaque, &emit{}, true
 		} else {
 			c.route()
 		}
@@ -620,115 +526,4 @@ func (c *Cutter) atom(p []byte, at int64, start, end bool) {
 			c.endOpaque()
 		}
 	}
-}
-
-// maxBlocks is the most blocks that are kept.
-func (l *Limits) maxBlocks() int { return min(max(l.most()/64, 64), 1024) }
-
-func (c *Cutter) newBlock() {
-	if c.block = (&block{index: c.nblocks}); c.nblocks >= c.l.maxBlocks() || len(c.blocks) < c.nblocks {
-		c.scratch = block{index: c.nblocks, dropped: true, holes: c.scratch.holes[:0]}
-		c.block = &c.scratch
-	}
-	c.block.em.most = max(0, c.l.most()/2)
-	if c.block.dropped {
-		c.block.em.most = 0
-	}
-	c.nblocks++
-}
-
-func (c *Cutter) newLeaf() *leaf {
-	l := &leaf{}
-	if c.block == nil || !c.block.dropped || c.in() == cError {
-		l.headCap, l.tailCap = c.caps()
-		c.texts = append(c.texts, l)
-	}
-	return l
-}
-
-func (c *Cutter) caps() (head, tail int) {
-	switch c.l.Keep {
-	case Tail:
-		return c.level, c.level
-	case HeadAndTail:
-		return c.level, c.level / 2
-	}
-	return c.level, 0
-}
-
-// fit lowers the level until what all texts keep fits. It is called between
-// texts only, so that the outcome depends on nothing but the frame.
-func (c *Cutter) fit() {
-	for {
-		held := 0
-		for _, l := range c.texts {
-			held += len(l.head) + len(l.tail)
-		}
-		if held <= 2*c.l.most() || c.level <= 256 {
-			return
-		}
-		c.level -= c.level / 4
-		head, tail := c.caps()
-		for _, l := range c.texts {
-			l.relimit(head, tail)
-		}
-	}
-}
-
-func (c *Cutter) endMedia() {
-	m := c.md
-	if !m.gone && c.nmedia+len(m.buf) > c.l.Frame-2*c.l.most()-64<<10 && c.nmedia+len(m.buf) > c.l.Frame/4 {
-		m.buf, m.gone = nil, true
-	}
-	c.nmedia += len(m.buf)
-}
-
-// known reports whether the data of the block is media, which has its own
-// limit.
-func (b *block) media() bool { return string(b.typ) == "image" || string(b.typ) == "audio" }
-
-// known reports whether the block is of a type whose texts may be cut.
-func (b *block) known() bool { return string(b.typ) == "text" || string(b.typ) == "resource" }
-
-// opaque is how many textual bytes the block has besides its texts: what is
-// left of its JSON without the usual shell.
-func (b *block) opaque() int64 {
-	shell := int64(len(`{"type":"","text":}`) + len(b.typ))
-	return max(0, b.em.size-shell)
-}
-
-func (c *Cutter) endBlock() {
-	b := c.block
-	size := b.opaque()
-	for _, h := range b.holes {
-		switch {
-		case h.data == nil:
-		case b.media():
-			if h.data.gone {
-				c.mediaCut = true
-			}
-		default:
-			c.textual += h.data.size
-			size += h.data.size
-		}
-		if h.text != nil {
-			size += h.text.total
-		}
-	}
-	c.textual += b.opaque()
-	if b.dropped {
-		c.lost += size
-		return
-	}
-	if c.lits += len(b.em.buf) + 128; c.lits > c.l.most() && len(c.blocks) > 0 {
-		// Its texts leave with it.
-		for _, h := range b.holes {
-			if h.text != nil {
-				c.texts = slices.DeleteFunc(c.texts, func(l *leaf) bool { return l == h.text })
-			}
-		}
-		c.lost += size
-		return
-	}
-	c.blocks = append(c.blocks, b)
 }

@@ -35,20 +35,11 @@ func unit(b []byte, final bool) (r rune, n int, bad bool) {
 	if len(b) < 2 {
 		return incomplete(b, final)
 	}
-	switch c := b[1]; c {
-	case 'b':
-		return '\b', 2, false
-	case 'f':
-		return '\f', 2, false
-	case 'n':
-		return '\n', 2, false
-	case 'r':
-		return '\r', 2, false
-	case 't':
-		return '\t', 2, false
-	case 'u':
-	default:
-		return rune(c), 2, false
+	switch c := b[1]; {
+	case simple[c] != 0:
+		return rune(simple[c]), 2, false
+	case c != 'u':
+		return utf8.RuneError, 1, true // no JSON
 	}
 	if len(b) < 6 {
 		return incomplete(b, final)
@@ -71,6 +62,9 @@ func unit(b []byte, final bool) (r rune, n int, bad bool) {
 	}
 	return utf8.RuneError, 6, true
 }
+
+// simple maps the letters of escapes of one letter to what they stand for.
+var simple = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 func incomplete(b []byte, final bool) (rune, int, bool) {
 	if final {
@@ -113,6 +107,14 @@ func decode(dst, src []byte, room int, final bool) (out []byte, n, replaced int)
 		}
 		if room == 0 {
 			break
+		}
+		if n+1 < len(src) && src[n] == '\\' {
+			if c := simple[src[n+1]]; c != 0 {
+				dst = append(dst, c)
+				room--
+				n += 2
+				continue
+			}
 		}
 		r, k, bad := unit(src[n:], final)
 		size := utf8.RuneLen(r)

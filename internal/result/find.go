@@ -23,8 +23,8 @@ type finder struct {
 	block   int64        // where it begins
 	blockS  bool         // it has a text
 	name    string       // of the value that is being measured
-	size    int64
-	opened  int64
+	opened  int64        // where that begins
+	pieces  int64        // bytes of the current string or atom
 	openAt  int
 	found   bool
 	mode    viewMode
@@ -71,7 +71,7 @@ func (f *finder) candidate(part string, mode viewMode, off int64) {
 	if !f.second {
 		f.second, f.fbPart, f.fbMode, f.fbOff = true, part, mode, off
 	}
-	f.name, f.size, f.opened, f.openAt = part, 0, off, f.depth
+	f.name, f.opened, f.openAt = part, off, f.depth
 	f.mode = mode
 }
 
@@ -139,7 +139,7 @@ func (f *finder) measured(n int64, end bool) {
 	if f.name == "" {
 		return
 	}
-	if f.size = n; f.size > f.most {
+	if n > f.most {
 		f.take(f.name, f.mode, f.opened)
 	} else if end {
 		f.name = ""
@@ -182,18 +182,22 @@ func (f *finder) text(p []byte, at int64, start, end bool) {
 	if start && f.depth > 0 {
 		f.value('"', at)
 	}
-	if f.name != "" {
-		f.measured(f.w.off-f.opened, end && f.depth == f.openAt)
-	}
+	f.piece(p, at, start, end)
 }
 
 func (f *finder) atom(p []byte, at int64, start, end bool) {
 	if start && f.depth > 0 {
 		f.value('0', at)
 	}
-	if f.name != "" {
-		f.measured(f.w.off-f.opened, end && f.depth == f.openAt)
+	f.piece(p, at, start, end)
+}
+
+func (f *finder) piece(p []byte, at int64, start, end bool) {
+	if start {
+		f.pieces = 0
 	}
+	f.pieces += int64(len(p))
+	f.measured(at+f.pieces-f.opened, end && f.depth == f.openAt)
 }
 
 // find returns a stream of the part and its name.
@@ -221,7 +225,7 @@ func find(ctx context.Context, src io.ReaderAt, size int64, part string, most in
 	case err != nil:
 		return s, part, err
 	case part == "":
-		return s, "raw", nil
+		return stream{src: src, size: size, buf: s.buf}, "raw", nil
 	case part == "structured":
 		return s, part, badQuery(`this result has no structured content; leave out "part" or use an index`)
 	case part == "error":
@@ -254,8 +258,8 @@ func walkStream(ctx context.Context, s *stream, w *walker) error {
 		if err != nil {
 			return err
 		}
-		if _, err = w.feed(b); err != nil {
-			return err
+		if _, err = w.feed(b); err != nil || w.err != nil {
+			return w.err
 		}
 	}
 	return nil
@@ -267,7 +271,6 @@ type pointerFinder struct {
 	tokens []string
 	on     int // tokens that matched
 	depth  int
-	index  []int // by depth, of the arrays on the path
 	array  []bool
 	last   []byte
 	names  []string // of the innermost object on the path
@@ -305,6 +308,10 @@ func (f *pointerFinder) value(c byte, off int64) {
 	case '{', '[':
 		f.names, f.items = f.names[:0], 0
 	default:
+		if strings.IndexByte(`"-0123456789tfn`, c) < 0 {
+			f.w.err, f.w.stop = errJSON, true
+			return
+		}
 		what := map[byte]string{'"': "a string", 't': "true", 'f': "false", 'n': "null"}[c]
 		if what == "" {
 			what = "a number"

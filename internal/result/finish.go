@@ -86,15 +86,14 @@ type plan struct {
 	n    Notice
 	room int // textual bytes, without opaque members
 
-	failed bool // the structured result is left out
-	info   Info
-	texts  []*[]byte // rendered decoded texts that notices can be put into
+	without bool // the structured result is left out
+	failed  bool // and the tool has a schema that asks for it
+	info    Info
 }
 
 // piece is a content block that is to be written.
 type piece struct {
-	raw  []byte  // the block, if it needs no change
-	b    *block  // else this, with its texts from here:
+	b    *block  // this, with its texts from here:
 	text []shown // one for each hole of b
 	own  *shown  // else a text block of our own
 }
@@ -107,10 +106,10 @@ type shown struct {
 }
 
 func (p *plan) render() []byte {
-	p.failed = false
+	p.without, p.failed = false, false
 	out, ok := p.attempt()
 	if !ok {
-		p.failed = true
+		p.without, p.failed = true, p.c.l.Schema != nil
 		out, _ = p.attempt()
 	}
 	return out
@@ -121,9 +120,8 @@ func (p *plan) attempt() ([]byte, bool) {
 	p.info = Info{Truncated: true, Failed: p.failed}
 	room := p.room
 	var structured []byte
-	if s := c.structured; s != nil && !p.failed {
-		share := p.share(room)
-		used, cut, ok := p.structure(s, share)
+	if s := c.structured; s != nil && !p.without {
+		used, cut, ok := p.structure(s, room)
 		if !ok {
 			return nil, false
 		}
@@ -177,14 +175,22 @@ func (p *plan) share(room int) int {
 
 // structure shortens the structured result to room bytes so that it is valid.
 func (p *plan) structure(s *shrink, room int) (out []byte, cut, ok bool) {
-	if !s.cut() && s.size <= int64(room) {
+	share := p.share(room)
+	if !s.cut() && s.size <= int64(share) {
 		return s.out, false, true
 	}
 	if s.broken {
 		return nil, true, false
 	}
-	t := s.again(room)
-	if t.broken {
+	t := s.again(share)
+	if len(t.out) > share {
+		// What cannot be dropped takes more than its share.
+		if share = room * 3 / 4; p.c.l.Schema != nil {
+			share = min(share, maxChecked)
+		}
+		t = s.again(share)
+	}
+	if t.broken || len(t.out) > share {
 		return nil, true, false
 	}
 	for _, marks := range []bool{true, false} {
@@ -375,12 +381,16 @@ func (p *plan) notices(pieces *[]piece) {
 		first.text, _, _ = decode(nil, first.verbatim, len(first.verbatim)*3, true)
 		first.verbatim = nil
 	}
-	first.text = append([]byte(head+"\n"), first.text...)
+	alone := first == last && len(first.text) == 0
+	if !alone {
+		head += "\n"
+	}
+	first.text = append([]byte(head), first.text...)
 	if last.verbatim != nil {
 		last.text, _, _ = decode(nil, last.verbatim, len(last.verbatim)*3, true)
 		last.verbatim = nil
 	}
-	if len(first.text) > len(head)+1 || first != last {
+	if !alone {
 		last.note = tail
 	}
 }

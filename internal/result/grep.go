@@ -3,6 +3,7 @@ package result
 import (
 	"bytes"
 	"context"
+	"errors"
 	"regexp"
 	"strconv"
 	"unicode/utf8"
@@ -28,12 +29,11 @@ type grepper struct {
 	c    cursor
 	most int
 	out  []byte
-	full bool
 
 	before  []grepped // the last lines, for context
 	owed    int       // lines of context that follow the last match
 	printed int64     // up to which offset lines have been shown
-	end     int64     // where the search stopped
+	stop    int64     // where the next page begins, if this one is full
 }
 
 type grepped struct {
@@ -57,74 +57,93 @@ func grep(ctx context.Context, s stream, key []byte, c cursor, most int) (Page, 
 		page.TotalBytes = s.size
 	}
 
-	// buf holds the view from base on; start is a stream that stands there.
+	// buf holds the view from base on; starts has streams to begin again with,
+	// the first of which stands at base or before.
 	buf := make([]byte, 0, grepWindow+chunkSize)
-	start, base := s, s.view
+	starts, base := []stream{s}, s.view
 	midLine := c.Mid // base is inside a line
-	eof := false
+	eof, late := false, false
 	for {
 		for !eof && len(buf) < grepWindow {
-			var got []byte
-			if got, eof, err = s.fill(ctx, buf, min(chunkSize, grepWindow-len(buf))); err != nil {
-				return Page{}, err
+			if starts[len(starts)-1].view != s.view {
+				starts = append(starts, s)
 			}
-			if len(got) == len(buf) && !eof {
+			had := len(buf)
+			if buf, eof, err = s.fill(ctx, buf, min(chunkSize, grepWindow-had)); err != nil {
+				if !errors.Is(err, context.DeadlineExceeded) || base == page.Bytes[0] {
+					return Page{}, err
+				}
+				// What has been searched counts; the next page goes on there.
+				late = true
+				g.full(len(g.out), base, midLine)
+				if len(g.before) > 0 {
+					g.stop, g.c.Mid, g.c.Line = g.before[0].at, false, g.before[0].line
+				}
 				break
 			}
-			buf = got
+			if len(buf) == had {
+				break
+			}
 		}
-		// The lines of buf, and of the last one what is there if it is too long.
+		// The lines of buf, and of one that is too long what is there.
 		n := bytes.LastIndexByte(buf, '\n') + 1
 		if eof {
 			n = len(buf)
 		}
-		long := n == 0
-		use := n
+		long := n == 0 && !eof
 		if long {
-			use = len(buf)
+			n = len(buf)
 		}
-		done := g.window(buf[:use], base, midLine, long)
-		if long {
-			// What may begin a match stays.
-			done = min(done, max(0, len(buf)-grepOverlap))
-			for done > 0 && !utf8.RuneStart(buf[done]) {
-				done--
+		full := late || g.window(buf[:n], base, midLine, long)
+		switch {
+		case full:
+			for len(starts) > 1 && starts[1].view <= g.stop {
+				starts = starts[1:]
 			}
+			start := starts[0]
+			if _, _, err := start.fill(context.WithoutCancel(ctx), nil, int(g.stop-start.view)); err != nil {
+				return Page{}, err
+			}
+			page.Next = g.c.seal(&start, key)
+			page.Bytes[1] = g.stop
+		case eof:
+			page.End, page.TotalBytes = true, base+int64(len(buf))
+			page.Bytes[1] = page.TotalBytes
 		}
-		if g.full || eof && done == len(buf) {
-			page.Bytes[1] = base + int64(done)
-			if g.full {
-				if _, _, err := start.fill(ctx, nil, done); err != nil {
-					return Page{}, err
-				}
-				g.c.Tail = g.owed
-				g.c.Mid = done > 0 && buf[done-1] != '\n' || done == 0 && midLine
-				page.Next = g.c.seal(&start, key)
-			} else {
-				page.End, page.TotalBytes = true, base+int64(done)
-			}
+		if full || eof {
 			page.Text = string(g.out)
 			return page, nil
 		}
-		midLine = long
-		if _, _, err := start.fill(ctx, make([]byte, 0, done), done); err != nil {
-			return Page{}, err
+		if long {
+			// What may begin a match stays.
+			n = max(1, n-grepOverlap)
+			for !utf8.RuneStart(buf[n]) {
+				n--
+			}
 		}
-		base += int64(done)
-		buf = buf[:copy(buf, buf[done:])]
+		midLine = long
+		base += int64(n)
+		first := base
+		if len(g.before) > 0 {
+			first = min(first, g.before[0].at)
+		}
+		for len(starts) > 1 && starts[1].view <= first {
+			starts = starts[:copy(starts, starts[1:])]
+		}
+		buf = buf[:copy(buf, buf[n:])]
 	}
 }
 
-// window searches b, which stands at base of the view, and returns up to where
-// it got. partial is set if b is a piece of one line.
-func (g *grepper) window(b []byte, base int64, midLine, partial bool) int {
-	i := 0
-	for i < len(b) {
+// window searches b, which stands at base of the view: whole lines, or a piece
+// of one. It reports whether the page is full; then the next one begins at
+// g.stop, and g.c is what its cursor needs.
+func (g *grepper) window(b []byte, base int64, midLine, partial bool) bool {
+	for i := 0; i < len(b); {
 		if g.owed == 0 && len(g.lit) > 0 {
 			k := bytes.Index(b[i:], g.lit)
 			if k < 0 {
 				g.pass(b[i:], base+int64(i))
-				return len(b)
+				return false
 			}
 			// On to the line of the hit.
 			from := bytes.LastIndexByte(b[i:i+k], '\n') + 1
@@ -137,15 +156,14 @@ func (g *grepper) window(b []byte, base int64, midLine, partial bool) int {
 		}
 		line := bytes.TrimSuffix(b[i:end], []byte{'\n'})
 		if !g.line(line, base+int64(i), midLine && i == 0, partial) {
-			g.full = true
-			return i
+			return true
 		}
-		if end <= len(b) && end > i && b[end-1] == '\n' {
+		if b[end-1] == '\n' {
 			g.c.Line++
 		}
 		i = end
 	}
-	return i
+	return false
 }
 
 // pass goes over lines that hold no match.
@@ -187,41 +205,44 @@ func (g *grepper) remember(line []byte, at int64) {
 	g.before = append(g.before, grepped{g.c.Line, at, bytes.Clone(line[:cutText(line, grepLine)])})
 }
 
-// line searches one line. It reports false if its match does not fit.
+// line searches one line, or a piece of it: mid if it does not begin it,
+// partial if it may not end it. It reports false if the page is full.
 func (g *grepper) line(line []byte, at int64, mid, partial bool) bool {
 	if len(line) <= grepLine && !mid && !partial {
 		if !g.re.Match(line) {
 			return g.other(line, at)
 		}
-		return g.print(line, 0, at, true)
+		return g.match(line, at, at, false)
 	}
 	// Of a long line, what is around each match.
 	any := false
-	for from := 0; from <= len(line); {
-		m := g.re.FindIndex(line[from:])
-		if m == nil {
+	for from := 0; ; {
+		found := g.re.FindAllIndex(line[from:], maxFound)
+		for _, m := range found {
+			lo, hi := from+m[0], from+m[1]
+			if mid && lo == 0 || partial && hi == len(line) || at+int64(lo) < g.printed {
+				continue // unsure or known: the window before or after tells
+			}
+			any = true
+			a, z := max(0, lo-grepLine/4), min(len(line), lo+grepLine*3/4)
+			for a > 0 && !utf8.RuneStart(line[a]) {
+				a--
+			}
+			z = a + cutText(line[a:], z-a)
+			// The next page must see what is before the match.
+			resume := max(lo-1, 0)
+			for resume > 0 && !utf8.RuneStart(line[resume]) {
+				resume--
+			}
+			if !g.match(line[a:z], at+int64(a), at+int64(resume), mid || resume > 0) {
+				return false
+			}
+			g.printed = at + int64(max(hi, z))
+		}
+		if len(found) < maxFound {
 			break
 		}
-		lo, hi := from+m[0], from+m[1]
-		from = max(hi, lo+1)
-		if mid && lo == 0 || partial && hi == len(line) || at+int64(lo) < g.printed {
-			// Not sure, or known: the neighbouring window tells.
-			if lo == hi && lo > 0 {
-				break
-			}
-			continue
-		}
-		any = true
-		a, z := max(0, lo-grepLine/4), min(len(line), lo+grepLine*3/4)
-		for a > 0 && !utf8.RuneStart(line[a]) {
-			a--
-		}
-		z = a + cutText(line[a:], z-a)
-		if !g.print(line[a:z], a, at+int64(a), true) {
-			return false
-		}
-		g.printed = at + int64(max(hi, z))
-		from = max(from, z)
+		from += found[len(found)-1][1]
 	}
 	if !any && !partial {
 		return g.other(line[:cutText(line, grepLine)], at)
@@ -229,41 +250,50 @@ func (g *grepper) line(line []byte, at int64, mid, partial bool) bool {
 	return true
 }
 
+// maxFound is how many matches of a long line are looked up at a time.
+const maxFound = 4096
+
 // other shows a line that does not match, if it is context, or remembers it.
 func (g *grepper) other(line []byte, at int64) bool {
-	if g.owed > 0 {
-		g.owed--
-		return g.print(line, 0, at, false)
+	if g.owed == 0 {
+		g.remember(line, at)
+		return true
 	}
-	g.remember(line, at)
+	had := len(g.out)
+	g.format(g.c.Line, at, line, '-')
+	if len(g.out) > g.most && had > 0 {
+		return g.full(had, at, false)
+	}
+	g.out = g.out[:boundary(g.out, g.most)]
+	g.owed--
 	return true
 }
 
-// print shows a piece of a line, with the context before it if it is a match.
-func (g *grepper) print(text []byte, _ int, at int64, match bool) bool {
+// match shows what is around a match, with the context before it. If it does
+// not fit, the next page begins at resume.
+func (g *grepper) match(text []byte, at, resume int64, mid bool) bool {
 	had := len(g.out)
-	if match {
-		for _, b := range g.before {
-			g.format(b.line, b.at, b.text, '-')
-		}
+	for _, b := range g.before {
+		g.format(b.line, b.at, b.text, '-')
 	}
-	sep := byte('-')
-	if match {
-		sep = ':'
-	}
-	g.format(g.c.Line, at, text, sep)
+	g.format(g.c.Line, at, text, ':')
 	if len(g.out) > g.most && had > 0 {
-		g.out = g.out[:had]
-		return false
+		if len(g.before) > 0 {
+			resume, mid, g.c.Line = g.before[0].at, false, g.before[0].line
+		}
+		return g.full(had, resume, mid)
 	}
-	if len(g.out) > g.most {
-		g.out = g.out[:boundary(g.out, g.most)]
-	}
-	if match {
-		g.before = g.before[:0]
-		g.owed = g.c.Context
-	}
+	g.out = g.out[:boundary(g.out, g.most)]
+	g.before = g.before[:0]
+	g.owed = g.c.Context
 	return true
+}
+
+// full ends the page at had bytes of output.
+func (g *grepper) full(had int, resume int64, mid bool) bool {
+	g.out = g.out[:had]
+	g.stop, g.c.Mid, g.c.Tail = resume, mid, g.owed
+	return false
 }
 
 func (g *grepper) format(line, at int64, text []byte, sep byte) {

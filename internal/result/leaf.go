@@ -11,8 +11,9 @@ const blobMin = 16 << 10
 // leaf keeps of one text, as its string arrives in pieces, what a cut may show:
 // its head as it is written and its tail decoded, without long runs of base64.
 type leaf struct {
-	headCap, tailCap int
-	head             []byte // as written
+	headCap, tailCap int    // most decoded bytes
+	head             []byte // as written, twice headCap bytes at most
+	headLen          int    // of head, decoded
 	tail             []byte // decoded; follows head, after a gap if gap is set
 	full             bool   // head has not taken everything
 	gap              bool   // something between head and tail is lost
@@ -30,6 +31,7 @@ type leaf struct {
 	blob     bool   // it is left out
 	dull     bool   // it is long, but no blob
 	runHead  int    // len(head) where it began
+	runLen   int    // and headLen
 	runFull  bool
 	runTail  int64  // bytes that it has offered to tail
 	runEmpty bool   // tail was empty and nothing lost
@@ -46,8 +48,6 @@ type mark struct {
 	kind   string // media type, "" if unknown
 }
 
-func (l *leaf) held() int { return len(l.head) + cap(l.tail) + len(l.marks)*64 }
-
 // write takes the next piece of the inside of the string.
 func (l *leaf) write(p []byte) {
 	l.raw += int64(len(p))
@@ -57,7 +57,7 @@ func (l *leaf) write(p []byte) {
 		had := l.ncarry
 		used := l.units(all, had)
 		if used < had {
-			l.ncarry = len(all)
+			l.ncarry = copy(l.carry[:], all[used:])
 			return
 		}
 		l.ncarry = 0
@@ -80,6 +80,11 @@ func (l *leaf) units(p []byte, stop int) int {
 			continue
 		}
 		if p[i] == '\\' {
+			if i+1 < len(p) && simple[p[i+1]] != 0 {
+				l.other(p[i:i+2], rune(simple[p[i+1]]), false)
+				i += 2
+				continue
+			}
 			r, n, bad := unit(p[i:], false)
 			if n == 0 {
 				return i
@@ -134,13 +139,18 @@ func (l *leaf) other(raw []byte, r rune, bad bool) {
 		full := l.full
 		l.ascii(raw[1:])
 		if !full && !l.full && !l.blob {
-			l.head = append(l.head[:len(l.head)-1], raw...)
+			l.head = append(l.head[:len(l.head)-1], raw...) // headLen stays
 		}
 		return
 	}
 	l.endRun()
 	if bad {
 		l.replaced++
+	}
+	if r < utf8.RuneSelf && l.list.st < 0 && l.full && l.tailCap == 0 {
+		l.total++ // the usual case, quickly
+		l.gap = true
+		return
 	}
 	var u [utf8.UTFMax]byte
 	n := utf8.EncodeRune(u[:], r)
@@ -170,7 +180,7 @@ func (l *leaf) ascii(p []byte) {
 // runOn takes the digits of base64 at the start of p and returns how many.
 func (l *leaf) runOn(p []byte) int {
 	if l.run == 0 {
-		l.runHead, l.runFull, l.runTail, l.seen = len(l.head), l.full, 0, 0
+		l.runHead, l.runLen, l.runFull, l.runTail, l.seen = len(l.head), l.headLen, l.full, 0, 0
 		l.runEmpty = len(l.tail) == 0 && !l.gap
 	}
 	k := 0
@@ -216,7 +226,7 @@ func (l *leaf) decide() {
 	if l.runHead < len(l.head) {
 		l.runFirst = append(l.runFirst, l.head[l.runHead:min(len(l.head), l.runHead+16)]...)
 	}
-	l.head, l.full = l.head[:l.runHead], l.runFull
+	l.head, l.headLen, l.full = l.head[:l.runHead], l.runLen, l.runFull
 	l.tail = l.tail[:len(l.tail)-int(min(l.runTail, int64(len(l.tail))))]
 	if l.runEmpty {
 		l.gap = false
@@ -243,18 +253,21 @@ func (l *leaf) endRun() {
 // keep adds whole characters, written as raw, to what is kept.
 func (l *leaf) keep(raw, decoded []byte) {
 	if !l.full {
-		room := max(l.headCap-len(l.head), 0)
-		if len(raw) <= room {
+		room, rawRoom := max(l.headCap-l.headLen, 0), max(2*l.headCap-len(l.head), 0)
+		if len(decoded) <= room && len(raw) <= rawRoom {
 			l.head = append(l.head, raw...)
+			l.headLen += len(decoded)
 			return
 		}
 		l.full = true
 		if len(raw) == len(decoded) {
 			// Written as they are, they can be divided between characters.
+			room = min(room, rawRoom)
 			for room > 0 && !utf8.RuneStart(raw[room]) {
 				room--
 			}
 			l.head = append(l.head, raw[:room]...)
+			l.headLen += room
 			decoded = decoded[room:]
 		}
 	}
@@ -301,32 +314,33 @@ func (l *leaf) dropMarks(n int) {
 // relimit lowers the caps.
 func (l *leaf) relimit(headCap, tailCap int) {
 	l.headCap, l.tailCap = headCap, tailCap
-	if len(l.head) > headCap {
+	if l.headLen > headCap || len(l.head) > 2*headCap {
+		fit, at, _ := decode(nil, l.head[:min(len(l.head), 2*headCap)], headCap, false)
+		l.headLen = len(fit)
 		if tailCap > 0 && !l.gap {
 			// What the head loses, the tail gains.
-			at := len(wholeUnits(l.head[:headCap]))
-			lost, _, _ := decode(nil, l.head[at:], len(l.head), true)
+			lost, _, _ := decode(nil, l.head[at:], 3*len(l.head), true)
 			for i := range l.marks {
 				m := &l.marks[i]
 				switch {
 				case m.inTail:
 					m.at += len(lost)
 				case m.at > at:
-					d, _, _ := decode(nil, l.head[at:m.at], m.at, true)
+					d, _, _ := decode(nil, l.head[at:m.at], 3*m.at, true)
 					m.inTail, m.at = true, len(d)
 				}
 			}
 			l.tail = append(lost, l.tail...)
 			l.head = l.head[:at]
 		} else {
-			l.head = wholeUnits(l.head[:headCap])
+			l.head = l.head[:at]
 			l.gap = true
 			l.marks = slices.DeleteFunc(l.marks, func(m mark) bool { return !m.inTail && m.at > len(l.head) })
 		}
 		l.head = slices.Clone(l.head)
 		l.full = true
 		if l.runHead > len(l.head) {
-			l.runHead, l.runFull = len(l.head), true
+			l.runHead, l.runLen, l.runFull = len(l.head), l.headLen, true
 		}
 	}
 	if len(l.tail) > tailCap {
@@ -388,7 +402,7 @@ var digit = func() (t [256]byte) {
 // sniff names the type of what begins with these characters of base64.
 func sniff(b []byte) string {
 	for _, k := range []struct{ begins, kind string }{
-		{"iVBORw0KGgo", "image/png"}, {"/9j/", "image/jpeg"}, {"R0lGOD", "image/gif"}, {"JVBERi0", "application/pdf"},
+		{"iVBORw0KGg", "image/png"}, {"/9j/", "image/jpeg"}, {"R0lGOD", "image/gif"}, {"JVBERi0", "application/pdf"},
 		{"UEsDB", "application/zip"}, {"H4sI", "application/gzip"}, {"T2dnUw", "audio/ogg"}, {"SUQz", "audio/mpeg"},
 	} {
 		if len(b) >= len(k.begins) && string(b[:len(k.begins)]) == k.begins {

@@ -56,7 +56,11 @@ func (n *Notice) before(info *Info, c *Cutter) string {
 	fmt.Fprintf(&b, "shown %d of %d bytes", info.ShownBytes, info.TotalBytes)
 	if c.structured != nil && !info.Failed {
 		for _, x := range info.Parts {
-			if x.Name == "structured" && x.Cut {
+			switch {
+			case x.Name != "structured" || !x.Cut:
+			case x.Shown == 0:
+				b.WriteString(", the structured content is left out")
+			default:
 				b.WriteString(", the structured content is shortened too")
 			}
 		}

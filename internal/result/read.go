@@ -67,6 +67,9 @@ func storedError(err error) error {
 // memory depends on q.Max only. Pages that follow one another by Next are, put
 // together, the view of the first one; each ends after a line if it can.
 //
+// A search that reaches the deadline of ctx returns what it has found, and a
+// cursor, if it got anywhere.
+//
 // key makes cursors: it must be secret, and another one for each result. The
 // error is a [*QueryError] if the query is at fault, that of ctx, or that of src.
 func Read(ctx context.Context, src io.ReaderAt, size int64, key []byte, q Query) (Page, error) {

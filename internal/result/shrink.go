@@ -151,19 +151,23 @@ func (s *shrink) check() {
 	if s.broken || s.skipping || !s.over() {
 		return
 	}
-	for i := len(s.stack) - 1; i >= 0; i-- {
-		f := &s.stack[i]
-		if f.array && f.kept > 0 && (len(s.out) > s.budget || len(s.out) > f.most) {
-			s.rollback(i)
-			return
-		}
-	}
 	if s.level == 0 {
 		s.level = s.budget
 	}
-	for s.level > strFloor && len(s.out) > s.budget {
-		s.level -= s.level/8 + 1
-		s.shorten(max(s.level, strFloor))
+	for i := len(s.stack) - 1; i >= 0; i-- {
+		f := &s.stack[i]
+		if !f.array || f.kept == 0 || len(s.out) <= min(f.most, s.budget) {
+			continue
+		}
+		// Of a few long items a piece of each says more than the first one.
+		for f.kept < fewItems && s.lower() && len(s.out) > min(f.most, s.budget) {
+		}
+		if len(s.out) > min(f.most, s.budget) {
+			s.rollback(i)
+		}
+		return
+	}
+	for len(s.out) > s.budget && s.lower() {
 	}
 	if len(s.out) > s.budget && !s.squeezed {
 		s.squeezed = true
@@ -174,6 +178,21 @@ func (s *shrink) check() {
 	if len(s.out) > 2*s.budget+1024 {
 		s.broken, s.out, s.strs, s.cuts = true, nil, nil, nil
 	}
+}
+
+// fewItems is how many items of an array are kept with shorter strings rather
+// than dropped.
+const fewItems = 8
+
+// lower shortens the strings a little. It reports false if there are no long
+// ones.
+func (s *shrink) lower() bool {
+	if s.level <= strFloor || len(s.strs) == 0 && !(s.inStr && len(s.out)-s.cur > strFloor) {
+		return false
+	}
+	s.level -= s.level/8 + 1
+	s.shorten(max(s.level, strFloor))
+	return true
 }
 
 // rollback drops the current item of the array at stack[i] and those to come.

@@ -242,7 +242,6 @@ type layer struct {
 	here  place // of buf
 	prev  place // of the buffer before
 	prevN int64 // where that began
-	eof   bool
 }
 
 func newLayer(ctx context.Context, s stream) *layer {

@@ -153,7 +153,7 @@ func cutJSON(out *excerpt, l *leaf, head []byte, marks []mark, room int) bool {
 	} else if array {
 		out.itemsShown = s.itemsKept
 	}
-	if s.broken || !json.Valid(s.out) {
+	if s.broken || len(s.out) > room || !json.Valid(s.out) {
 		out.itemsShown = 0
 		return false
 	}
