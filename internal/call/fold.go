@@ -47,6 +47,8 @@ type Row struct {
 	Arguments
 
 	Intent, Outcome bool `json:"-"` // whether the record was seen
+
+	given bool // Delivered is of a later record than the outcome
 }
 
 // SessionRow is one session of the Sessions journal.
@@ -163,7 +165,10 @@ func (row *Row) add(r *Record) {
 		row.State, row.Cause, row.Failure, row.Ended = o.State, o.Cause, o.Failure, r.Time
 		row.StderrSeen, row.StderrRetained, row.StderrCut = o.Seen, o.Retained, o.Truncated
 		row.ExitStatus, row.StreamEnd = o.ExitStatus, o.StreamEnd
-		row.BytesOut, row.Delivered, row.RPC, row.IsError, row.Given = o.BytesOut, o.Delivered, o.RPC, o.IsError, o.Given
+		row.BytesOut, row.RPC, row.IsError, row.Given = o.BytesOut, o.RPC, o.IsError, o.Given
+		if !row.given {
+			row.Delivered = o.Delivered
+		}
 		row.BytesIn = max(row.BytesIn, o.BytesIn)
 		row.Attempts = max(row.Attempts, o.Attempts)
 		row.Debug = row.Debug || o.Debug
@@ -179,6 +184,8 @@ func (row *Row) add(r *Record) {
 		}
 	case r.Late != nil:
 		row.LateReply = &r.Late.Delay
+	case r.Given != nil:
+		row.Delivered, row.given = &r.Given.Delivered, true
 	}
 }
 

@@ -31,7 +31,8 @@ const (
 	CallIntent   Kind = "call.intent"
 	CallDispatch Kind = "call.dispatch"
 	CallOutcome  Kind = "call.outcome"
-	CallLate     Kind = "call.late" // an answer after the end of its call
+	CallLate     Kind = "call.late"      // an answer after the end of its call
+	CallGiven    Kind = "call.delivered" // of an answer that waited for the host when its outcome was recorded
 	ToolChanged  Kind = "tool.changed"
 	Debug        Kind = "debug"
 )
@@ -56,6 +57,7 @@ type Record struct {
 	Dispatch *Dispatch `json:"dispatch,omitempty"`
 	Outcome  *Outcome  `json:"outcome,omitempty"`
 	Late     *Late     `json:"late,omitempty"`
+	Given    *Given    `json:"given,omitempty"`
 	Tool     *Tool     `json:"tool,omitempty"`
 	Window   *Window   `json:"window,omitempty"`
 }
@@ -211,7 +213,7 @@ type Outcome struct {
 
 	// Four facts that are easily taken for one another.
 	Delivered *bool  `json:"delivered"` // the host's pipe took all of the answer; null: not observed
-	RPC       string `json:"rpc"`       // what the server answered: RPCResult, RPCError, RPCNone
+	RPC       string `json:"rpc"`       // what the server answered: RPCResult and so on
 	RPCCode   *int64 `json:"rpc_code,omitempty"`
 	IsError   *bool  `json:"is_error"` // of the tool's result; null where there is none
 	Given     string `json:"given"`    // to the host: GivenWhole and so on
@@ -235,6 +237,7 @@ const (
 	RPCResult = "result"
 	RPCError  = "error"
 	RPCNone   = "none"
+	RPCUnread = "unread" // an answer of which that was not seen
 )
 
 // What a host was given.
@@ -264,8 +267,12 @@ type Stderr struct {
 
 // Late tells of an answer that came after the end of its call.
 type Late struct {
-	Delay    int64 `json:"late_reply_ms"`
-	BytesOut int64 `json:"bytes_out"`
+	Delay int64 `json:"late_reply_ms"`
+}
+
+// Given tells whether the host took an answer after all.
+type Given struct {
+	Delivered bool `json:"delivered"`
 }
 
 // Tool tells of a definition that changed during the session.
@@ -390,7 +397,7 @@ func (r *Record) check() error {
 	}
 	parts := map[Kind]bool{
 		SessionStart: r.Start != nil, SessionEnd: r.End != nil, SessionGap: r.Gap != nil, ServerExit: r.Exit != nil,
-		CallIntent: r.Intent != nil, CallDispatch: r.Dispatch != nil, CallOutcome: r.Outcome != nil, CallLate: r.Late != nil,
+		CallIntent: r.Intent != nil, CallDispatch: r.Dispatch != nil, CallOutcome: r.Outcome != nil, CallLate: r.Late != nil, CallGiven: r.Given != nil,
 		ToolChanged: r.Tool != nil, Debug: r.Window != nil,
 	}
 	if !parts[r.Kind] {
@@ -423,7 +430,7 @@ func (r *Record) check() error {
 		}
 	case r.Gap != nil && (r.Gap.Count < 1 || r.Gap.First.IsZero() || r.Gap.Last.Before(r.Gap.First.Time)):
 		return bad("an empty gap")
-	case r.Late != nil && (r.Late.Delay < 0 || r.Late.BytesOut < 0):
+	case r.Late != nil && r.Late.Delay < 0:
 		return bad("a negative delay")
 	case r.Dispatch != nil && (r.Dispatch.Attempt < 1 || r.Dispatch.Queued < 0):
 		return bad("attempt %d", r.Dispatch.Attempt)
@@ -449,7 +456,7 @@ func (o *Outcome) check() error {
 		return bad("failure %.40q", o.Failure)
 	}
 	switch o.RPC {
-	case RPCResult, RPCError, RPCNone:
+	case RPCResult, RPCError, RPCNone, RPCUnread:
 	default:
 		return bad("rpc %.40q", o.RPC)
 	}

@@ -45,7 +45,10 @@ func journey() []*Record {
 	}
 	add(r)
 	r = rec(CallLate, "c_7f_1")
-	r.Late = &Late{Delay: 1500, BytesOut: 60}
+	r.Late = &Late{Delay: 1500}
+	add(r)
+	r = rec(CallGiven, "c_7f_1")
+	r.Given = &Given{Delivered: true}
 	add(r)
 	r = rec(ToolChanged, "")
 	r.Tool = &Tool{Name: "write", Old: "sha256:a", New: "sha256:b"}
@@ -145,7 +148,7 @@ func TestFoldTakesAnyOrderAndRepeats(t *testing.T) {
 	if !reflect.DeepEqual(a, b) {
 		t.Errorf("rows differ:\n%+v\n%+v", a, b)
 	}
-	if len(a) != 1 || a[0].LateReply == nil || *a[0].LateReply != 1500 || a[0].Decision != "allow" || a[0].Preview != `{"a":"x","b":1}` {
+	if len(a) != 1 || a[0].LateReply == nil || a[0].Delivered == nil || !*a[0].Delivered || *a[0].LateReply != 1500 || a[0].Decision != "allow" || a[0].Preview != `{"a":"x","b":1}` {
 		t.Errorf("row %+v", a)
 	}
 	s := reversed.Sessions()
@@ -169,7 +172,7 @@ func TestWithoutOutcome(t *testing.T) {
 	if row, _ := f.Call("c_7f_1"); row.State != OutcomeUnknown {
 		t.Errorf("after the end of the session: %s", row.State)
 	}
-	lost := Lost(list[1], 11, noon.Add(time.Hour), "the bridge vanished")
+	lost := Lost(list[1], 99, noon.Add(time.Hour), "the bridge vanished")
 	if _, err := ParseRecord(lost.Marshal()); err != nil {
 		t.Error(err)
 	}
