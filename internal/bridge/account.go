@@ -89,7 +89,8 @@ func (s *Session) recordEnd(r *request) {
 		a.out.Delivered = &no
 	}
 	k.open[r] = struct{}{}
-	if !s.tryOutcome(r) && len(k.open) == 1 {
+	if !s.tryOutcome(r) && k.lookAt.IsZero() { // it is looked at once a second at most: that costs a call nothing
+		k.lookAt = a.ended.Add(deliveryWait)
 		wake(k.wake)
 	}
 }
@@ -145,7 +146,10 @@ func (s *Session) recordExit(g *generation, rep child.Report, all child.Snapshot
 		if r.account.awaits == g {
 			r.account.awaits = nil
 			r.account.exit(e)
-			s.tryOutcome(r)
+			if !s.tryOutcome(r) && k.lookAt.IsZero() {
+				k.lookAt = r.account.ended.Add(deliveryWait)
+				wake(k.wake)
+			}
 		}
 	}
 }

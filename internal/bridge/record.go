@@ -90,6 +90,7 @@ type records struct {
 	waiting []waiting             // intents without a receipt, oldest first
 	wake    chan struct{}         // capacity 1: something else is to be waited for
 	open    map[*request]struct{} // ended, with the outcome to be recorded
+	lookAt  time.Time             // when to look at open next; zero: not at all
 	leaving []*request            // whose answers are in the write that goes on
 	digests map[string]string     // of tool definitions, by name
 	lost    call.Gap              // intents since the last gap record
@@ -330,18 +331,33 @@ func (s *Session) sweep(now time.Time) (head <-chan struct{}, wait time.Duration
 		}
 		s.settled(r, errOverdue)
 	}
-	for r := range k.open {
-		left := r.account.ended.Add(deliveryWait).Sub(now)
-		if left <= 0 && r.account.awaits == nil {
-			s.recordOutcome(r)
-		} else if left > 0 {
-			wait = min(wait, left)
+	if !k.lookAt.IsZero() {
+		if !k.lookAt.After(now) {
+			s.look(now)
+		}
+		if !k.lookAt.IsZero() {
+			wait = min(wait, k.lookAt.Sub(now))
 		}
 	}
 	if len(k.waiting) > 0 {
 		head = k.waiting[0].receipt.Done()
 	}
 	return head, wait
+}
+
+// look records outcomes that have waited long enough to hear of their delivery.
+func (s *Session) look(now time.Time) {
+	k := s.records
+	k.lookAt = time.Time{}
+	for r := range k.open {
+		switch due := r.account.ended.Add(deliveryWait); {
+		case r.account.awaits != nil:
+		case !due.After(now):
+			s.recordOutcome(r)
+		case k.lookAt.IsZero() || due.Before(k.lookAt):
+			k.lookAt = due
+		}
+	}
 }
 
 var errOverdue = errors.New("the audit log did not take the record in time")

@@ -22,12 +22,24 @@ var secretNames = []string{
 	"privatekey", "accesskey", "cookie", "sessionkey", "signingkey", "encryptionkey",
 }
 
-var secretPatterns = []*regexp.Regexp{
-	regexp.MustCompile(`(?i)\b(?:bearer|basic)\s+[a-z0-9._~+/=-]{8,}`),
-	regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(?s:.*)`),
-	regexp.MustCompile(`\b(?:gh[pousr]_|github_pat_|glpat-|sk-|xox[abposr]-|AKIA|AIza|eyJ)[A-Za-z0-9_.-]{12,}`),
-	regexp.MustCompile(`://[^/\s:@]*:[^/\s@]+@`),
-	regexp.MustCompile(`(?i)(?:password|passwd|secret|token|api[-_]?key|authorization)["']?\s*[=:]\s*["']?[^\s"'&]+`),
+// secretPatterns are looked for only where one of their hints stands, in small
+// letters, since nearly no string is secret and each is looked at while its call
+// waits.
+var secretPatterns = []struct {
+	hints   []string
+	pattern *regexp.Regexp
+}{
+	{[]string{"bearer", "basic"}, regexp.MustCompile(`(?i)\b(?:bearer|basic)\s+[a-z0-9._~+/=-]{8,}`)},
+	{[]string{"private key-----"}, regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(?s:.*)`)},
+	{
+		[]string{"gh", "glpat-", "sk-", "xox", "akia", "aiza", "eyj"},
+		regexp.MustCompile(`\b(?:gh[pousr]_|github_pat_|glpat-|sk-|xox[abposr]-|AKIA|AIza|eyJ)[A-Za-z0-9_.-]{12,}`),
+	},
+	{[]string{"://"}, regexp.MustCompile(`://[^/\s:@]*:[^/\s@]+@`)},
+	{
+		[]string{"passw", "secret", "token", "key", "authorization"},
+		regexp.MustCompile(`(?i)(?:password|passwd|secret|token|api[-_]?key|authorization)["']?\s*[=:]\s*["']?[^\s"'&]+`),
+	},
 }
 
 const (
@@ -102,12 +114,17 @@ func (m *mask) text(dst, raw []byte, most int) []byte {
 
 // Text returns s with what matches a pattern hidden.
 func (m *Masker) Text(s string) string {
-	for _, list := range [][]*regexp.Regexp{secretPatterns, m.Patterns} {
-		for _, p := range list {
-			if p.MatchString(s) {
-				s = p.ReplaceAllLiteralString(s, maskedText)
+	small := strings.ToLower(s)
+	for _, p := range secretPatterns {
+		for _, hint := range p.hints {
+			if strings.Contains(small, hint) {
+				s = p.pattern.ReplaceAllLiteralString(s, maskedText)
+				break
 			}
 		}
+	}
+	for _, p := range m.Patterns {
+		s = p.ReplaceAllLiteralString(s, maskedText)
 	}
 	return s
 }

@@ -288,16 +288,6 @@ type Window struct {
 	Until Time `json:"until"`
 }
 
-// Marshal returns the body of r. Whoever fills a record bounds its texts, with
-// [Clip] or [Masker].
-func (r *Record) Marshal() []byte {
-	b, err := json.Marshal(r)
-	if err != nil {
-		panic("call: marshal record: " + err.Error()) // no member can fail
-	}
-	return b
-}
-
 // Errors of [ParseRecord]. Their scope is the record.
 var (
 	ErrRecord  = errors.New("no call record")

@@ -333,6 +333,9 @@ func FuzzParseRecord(f *testing.F) {
 		if err != nil {
 			t.Fatalf("what was parsed does not parse again: %v\n%s", err, once)
 		}
+		if slow := r.slow(); !bytes.Equal(slow, once) {
+			t.Fatalf("written by hand:\n%s\nby encoding/json:\n%s", once, slow)
+		}
 		if !bytes.Equal(again.Marshal(), once) {
 			t.Fatalf("not stable:\n%s\n%s", once, again.Marshal())
 		}
@@ -371,3 +374,32 @@ func FuzzCanonical(f *testing.F) {
 
 // duplicates reports whether some name may occur twice in an object.
 func duplicates(b []byte) bool { return plainNames(b) != nil }
+
+// What is written by hand is what encoding/json writes.
+func TestMarshalIsThatOfEncodingJSON(t *testing.T) {
+	texts := []string{"", "plain", "\"\\\b\f\n\r\t\x00\x1f\x7f<>&", "é😀\u2028\u2029\ufffd", "a\xffb\xc3"}
+	for _, r := range journey() {
+		for _, text := range texts {
+			for _, full := range []bool{false, true} {
+				switch {
+				case r.Intent != nil:
+					i := r.Intent
+					i.Action, i.Server, i.Tool, i.ToolHash, i.Target, i.RequestID, i.Preview, i.Rule, i.DecidedBy = text, text, text, text, text, text, text, text, text
+					i.Truncated, i.Debug, i.Masked = full, full, len(text)
+				case r.Dispatch != nil:
+					r.Dispatch.PID = len(text)
+				case r.Outcome != nil:
+					o := r.Outcome
+					o.Cause, o.Failure, o.AnsweredBy, o.Handle, o.Signal, o.StreamEnd, o.Retain, o.LetGo = text, Failure(text), text, text, text, text, text, text
+					o.Debug, o.Truncated, o.Shared, o.Delivered, o.IsError, o.ExitStatus, o.RPCCode = full, full, int64(len(text)), nil, nil, nil, nil
+					if full {
+						o.Delivered, o.IsError, o.ExitStatus, o.RPCCode = ptr(true), ptr(false), ptr(7), ptr(int64(-32603))
+					}
+				}
+				if got, want := r.Marshal(), r.slow(); !bytes.Equal(got, want) {
+					t.Fatalf("got  %s\nwant %s", got, want)
+				}
+			}
+		}
+	}
+}
