@@ -350,10 +350,15 @@ func TestLostIntentsLeaveAGap(t *testing.T) {
 			h.in.Close()
 			h.end()
 			var gaps []call.Gap
+			last := call.Kind("")
 			for _, r := range b.records() {
 				if r.Gap != nil {
 					gaps = append(gaps, *r.Gap)
+					if last != call.CallIntent {
+						t.Errorf("the gap was told of after %s, not after the first intent that was taken", last)
+					}
 				}
+				last = r.Kind
 			}
 			if len(gaps) != 1 || gaps[0].Count != 2 || gaps[0].Reason != "the disk is full" {
 				t.Errorf("gaps %+v", gaps)
@@ -455,6 +460,30 @@ func TestRefusedRequestsAreRecorded(t *testing.T) {
 		if r.Intent != nil && r.Intent.RequestID == "1" && (r.Intent.Decision != "deny" || r.Intent.DecidedBy != "penstock") {
 			t.Errorf("intent %+v", r.Intent)
 		}
+	}
+}
+
+// Records that are made in a debug window say so.
+func TestDebugWindow(t *testing.T) {
+	b := &book{t: t}
+	h := start(t, recorded(b, nil), "echo")
+	h.hello()
+	h.s.Debug(time.Now().Add(time.Hour))
+	h.echo("1")
+	h.s.Debug(time.Time{})
+	h.echo("2")
+	h.leave(b)
+	if !b.outcome(t, "1").Debug || b.outcome(t, "2").Debug {
+		t.Error("the outcomes do not tell the window from the rest")
+	}
+	var windows []bool
+	for _, r := range b.records() {
+		if r.Window != nil {
+			windows = append(windows, r.Window.On)
+		}
+	}
+	if len(windows) != 2 || !windows[0] || windows[1] {
+		t.Errorf("windows %v", windows)
 	}
 }
 

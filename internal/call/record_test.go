@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"os"
 	"reflect"
 	"regexp"
 	"strings"
@@ -110,6 +111,17 @@ func TestTheSmallestAccountIsTheSeeds(t *testing.T) {
 }`
 	if string(got) != want {
 		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+// The example of docs/formats/record.md is what is written.
+func TestDocumentedExample(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/formats/record.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := journey()[3].Marshal(); !bytes.Contains(doc, append(want, '\n')) {
+		t.Errorf("the page does not have\n%s", want)
 	}
 }
 
