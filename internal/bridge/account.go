@@ -9,6 +9,8 @@ import (
 	"github.com/penstock-dev/penstock/internal/rpc"
 )
 
+// account is what is recorded of one call, besides its transitions. Its methods
+// may be called on nil.
 type account struct {
 	out       call.Outcome
 	receipt   Receipt // of the intent; nil if nobody waits for it
@@ -20,6 +22,7 @@ type account struct {
 	recorded  bool
 }
 
+// replies is the owner of a frame that answers several calls.
 type replies struct{ of []*request }
 
 func (a *account) replaced() {
@@ -36,6 +39,7 @@ func (a *account) answered() {
 	}
 }
 
+// own notes that we answered in place of a server.
 func (a *account) own(failed bool) {
 	if a != nil {
 		a.answering = true
@@ -49,6 +53,22 @@ func (a *account) keep(handle string) {
 	}
 }
 
+// lastWords notes, when all of g's stderr has been read, what the calls that end
+// with it saw of it, and returns what was kept of all.
+func (s *Session) lastWords(g *generation) child.Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.records != nil {
+		for r := range s.records.open {
+			if r.account.awaits == g {
+				s.recordStderr(r)
+			}
+		}
+	}
+	return g.stderr.Snapshot()
+}
+
+// recordDispatch tells that a call is being handed over.
 func (s *Session) recordDispatch(r *request, at time.Time) {
 	k, a := s.records, r.account
 	if a == nil {
@@ -65,6 +85,8 @@ func (s *Session) recordDispatch(r *request, at time.Time) {
 	s.record(&call.Record{Kind: call.CallDispatch, CallID: r.ID(), Dispatch: d}, Diagnostic)
 }
 
+// recordEnd notes the end of a call. Its outcome is recorded when it is known
+// what became of the answer and, where the server died, of the server.
 func (s *Session) recordEnd(r *request) {
 	k, a := s.records, r.account
 	if a == nil || !r.State.Terminal() || !a.ended.IsZero() {
@@ -95,6 +117,7 @@ func (s *Session) recordEnd(r *request) {
 	}
 }
 
+// recordStderr notes what was seen and kept of stderr since r was dispatched.
 func (s *Session) recordStderr(r *request) {
 	a, g := r.account, r.gen
 	seen := g.stderr.Seen() - r.stderr
@@ -123,6 +146,8 @@ func (a *account) exit(e *call.Exit) {
 	a.out.ExitStatus, a.out.Signal, a.out.StreamEnd = e.ExitStatus, e.Signal, e.StderrEnd
 }
 
+// recordExit tells how a process of the server ended, and with it the outcomes
+// that waited for that. all is what its stderr held.
 func (s *Session) recordExit(g *generation, rep child.Report, all child.Snapshot) {
 	k := s.records
 	if k == nil {
@@ -154,6 +179,7 @@ func (s *Session) recordExit(g *generation, rep child.Report, all child.Snapshot
 	}
 }
 
+// recordAnswer notes what the server answered.
 func (s *Session) recordAnswer(r *request, e *rpc.Envelope) {
 	a := r.account
 	if a == nil {
@@ -166,6 +192,7 @@ func (s *Session) recordAnswer(r *request, e *rpc.Envelope) {
 	}
 }
 
+// rpc reads what kind of answer e is.
 func (a *account) rpc(r *request, e *rpc.Envelope) {
 	if e.Head.Error.Kind != frame.Absent {
 		a.out.RPC = call.RPCError
@@ -191,6 +218,7 @@ func (s *Session) recordSize(r *request, n int64) {
 	}
 }
 
+// recordCut notes that an answer was cut, and what it says.
 func (s *Session) recordCut(l *large, cut bool) {
 	a := l.r.account
 	if a == nil || !cut {
@@ -205,6 +233,7 @@ func (s *Session) recordCut(l *large, cut bool) {
 	}
 }
 
+// recordLeaving notes which answers are in the write that begins.
 func (s *Session) recordLeaving(it *rpc.Item) {
 	k := s.records
 	if k == nil || it.Class != rpc.Must {
@@ -229,6 +258,7 @@ func (s *Session) leave(r *request, n int) {
 	}
 }
 
+// recordWritten tells whether the host's pipe took the whole write.
 func (s *Session) recordWritten(ok bool) {
 	k := s.records
 	if k == nil {
@@ -241,6 +271,7 @@ func (s *Session) recordWritten(ok bool) {
 	k.leaving = k.leaving[:0]
 }
 
+// undelivered notes that the answer to id was taken back.
 func (s *Session) undelivered(id rpc.ID) {
 	if s.records == nil {
 		return
@@ -252,6 +283,7 @@ func (s *Session) undelivered(id rpc.ID) {
 	}
 }
 
+// recordDelivery notes whether the host got the answer to r.
 func (s *Session) recordDelivery(r *request, ok bool) {
 	a := r.account
 	if a == nil || a.out.Delivered != nil {
@@ -268,6 +300,7 @@ func (s *Session) recordDelivery(r *request, ok bool) {
 	s.tryOutcome(r)
 }
 
+// tryOutcome records the outcome of a call if nothing more is awaited for it.
 func (s *Session) tryOutcome(r *request) bool {
 	a := r.account
 	if a.awaits != nil || a.out.Delivered == nil || a.ended.IsZero() {
@@ -295,12 +328,15 @@ func (s *Session) recordOutcome(r *request) {
 	s.record(&call.Record{Kind: call.CallOutcome, CallID: r.ID(), Outcome: &o}, Terminal)
 }
 
+// recordLate tells of an answer that came after the end of its call.
 func (s *Session) recordLate(r *request) {
 	if r.account != nil {
 		s.record(&call.Record{Kind: call.CallLate, CallID: r.ID(), Late: &call.Late{Delay: max(0, r.LateReply.Milliseconds())}}, Diagnostic)
 	}
 }
 
+// recordTools remembers the digests of the definitions in an answer to
+// tools/list, and tells of those that changed.
 func (s *Session) recordTools(e *rpc.Envelope) {
 	k := s.records
 	if e.Head.Result.Kind != frame.Object {

@@ -235,7 +235,7 @@ func (s *Session) mourn(g *generation, how string) Exit {
 
 	g.ch.Stop(child.Ladder{Grace: hostGrace, TermNow: true}) // its group, if anything is left of it
 	rep := g.ch.Wait()
-	last := g.stderr.Snapshot()
+	last := s.lastWords(g)
 	g.stderr.Close()
 	s.mu.Lock()
 	s.stats.report(rep)

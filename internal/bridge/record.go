@@ -108,10 +108,6 @@ type waiting struct {
 	at      time.Time
 }
 
-// account is what is recorded of one call, besides its transitions. Its methods
-// may be called on nil.
-// replies is the owner of a frame that answers several calls.
-// own notes that we answered in place of a server.
 // beginRecords starts the records of the session.
 func (s *Session) beginRecords() {
 	if s.c.Recorder == nil {
@@ -405,23 +401,6 @@ func (s *Session) recordGap() {
 	s.record(&call.Record{Kind: call.SessionGap, Gap: &gap}, Terminal)
 }
 
-// recordDispatch tells that a call is being handed over.
-// recordEnd notes the end of a call. Its outcome is recorded when it is known
-// what became of the answer and, where the server died, of the server.
-// recordStderr notes what was seen and kept of stderr since r was dispatched.
-// recordExit tells how a process of the server ended, and with it the outcomes
-// that waited for that. all is what its stderr held.
-// recordAnswer notes what the server answered.
-// rpc reads what kind of answer e is.
-// recordCut notes that an answer was cut, and what it says.
-// recordLeaving notes which answers are in the write that begins.
-// recordWritten tells whether the host's pipe took the whole write.
-// undelivered notes that the answer to id was taken back.
-// recordDelivery notes whether the host got the answer to r.
-// tryOutcome records the outcome of a call if nothing more is awaited for it.
-// recordLate tells of an answer that came after the end of its call.
-// recordTools remembers the digests of the definitions in an answer to
-// tools/list, and tells of those that changed.
 // endRecords tells of what is left of the session, and of its end, and waits a
 // moment for the desk.
 func (s *Session) endRecords(ctx context.Context, why string) {
