@@ -25,6 +25,7 @@ var packages = map[string]struct {
 }{
 	"frame":            {0, nil},
 	"child":            {0, []string{"golang.org/x/sys"}},
+	"audit":            {0, []string{"filippo.io/age", "golang.org/x/crypto", "golang.org/x/mod/sumdb", "golang.org/x/sys"}},
 	"internal/call":    {0, nil},
 	"internal/config":  {0, []string{"github.com/goccy/go-yaml"}},
 	"internal/hostile": {0, nil},

@@ -68,6 +68,8 @@ type Config struct {
 	StderrHead      bool // keep a head besides the tail
 
 	Grace time.Duration // each rung of the stop ladder while the host is there
+
+	Records // what is recorded, and what happens where that fails
 }
 
 const (
@@ -115,6 +117,7 @@ type Session struct {
 	toServer *rpc.Queue
 	hostOut  outlet
 	buffers  buffers
+	records  *records            // nil: nothing is recorded
 	calls    rpc.Table[*request] // of the host
 	tokens   map[rpc.ID]*request // progress tokens of the host's open calls
 	asks     rpc.Table[*ask]     // requests of the server, by the id that the host sees
@@ -157,6 +160,7 @@ type request struct {
 	cancelRead func() // of a call that we answer; nil for others
 
 	idleFrom time.Time // the last sign of life; zero where nothing limits it
+	account  *account  // of what is recorded; nil: nothing is
 }
 
 // batch is a frame of several requests that waits to be sent.
@@ -165,6 +169,8 @@ type batch struct {
 	elements []frame.Span
 	owner    []*request // of each element; nil for what is no request
 	gone     []bool     // not to be sent: cancelled, or dealt with alone
+	waiting  int        // intents that are awaited
+	held     bool       // waiting > 0
 }
 
 // New returns a session between a host, which writes to in and reads out, and
@@ -210,7 +216,9 @@ type Exit struct {
 // the server cannot be started at all.
 func (s *Session) Run(ctx context.Context) (Exit, error) {
 	defer s.log.close()
+	s.beginRecords()
 	if err := s.spawn(); err != nil {
+		s.endRecords(ctx, "the server could not be started: "+err.Error())
 		s.in.Close()
 		s.out.Close()
 		close(s.ended)
@@ -220,6 +228,9 @@ func (s *Session) Run(ctx context.Context) (Exit, error) {
 	reader.Go(s.readHost)
 	writer.Go(s.writeHost)
 	toServer.Go(s.writeServer)
+	if s.records != nil {
+		toServer.Go(s.awaitRecords)
+	}
 
 	exit := s.live(ctx)
 
@@ -236,7 +247,7 @@ func (s *Session) Run(ctx context.Context) (Exit, error) {
 	toServer.Wait()
 	closeAndJoin(s.out, &writer) // a write that the host does not take ends here
 	closeAndJoin(s.in, &reader)
-	s.closeDesk()
+	s.endRecords(ctx, "")
 	return exit, nil
 }
 
@@ -282,7 +293,11 @@ func (s *Session) closeDesk() {
 	if desk == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), flushWait)
+	wait := flushWait
+	if s.records != nil {
+		wait = recordsWait
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	desk.Close(ctx)
 }

@@ -37,6 +37,7 @@ type generation struct {
 	answered  bool              // it answered a request of the host
 	deaf      bool              // it closed its stdin
 	condemned string            // why it must end; "" while it need not
+	exit      *call.Exit        // as it was recorded; nil before
 
 	// Since when the server is watched for a sign of life after a cancellation,
 	// and what it had written then.
@@ -234,9 +235,11 @@ func (s *Session) mourn(g *generation, how string) Exit {
 
 	g.ch.Stop(child.Ladder{Grace: hostGrace, TermNow: true}) // its group, if anything is left of it
 	rep := g.ch.Wait()
+	last := s.lastWords(g)
 	g.stderr.Close()
 	s.mu.Lock()
 	s.stats.report(rep)
+	s.recordExit(g, rep, last)
 	s.mu.Unlock()
 	for _, p := range rep.Descendants {
 		s.log.say("descendant", fmt.Sprintf("process %d (%s) of the server outlived it", p.Pid, p.Command))

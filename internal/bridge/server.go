@@ -119,6 +119,7 @@ func (s *Session) finish(id rpc.ID) *request {
 			late.LateReply = time.Since(late.At[late.State])
 			s.stats.LateReplies++
 			s.stats.LateReplyMax = max(s.stats.LateReplyMax, late.LateReply)
+			s.recordLate(late)
 			return nil
 		}
 		s.stats.UnknownReplies++
@@ -129,6 +130,7 @@ func (s *Session) finish(id rpc.ID) *request {
 		return nil
 	}
 	s.calls.Close(id)
+	r.account.answered()
 	s.end(r, call.Finished, "")
 	r.gen.answered = true
 	return r
@@ -138,7 +140,9 @@ func (s *Session) finish(id rpc.ID) *request {
 // gave, but that the host cannot get.
 func (s *Session) answer(r *request, text string) {
 	s.stats.AnsweredByUs++
+	r.account.replaced()
 	if !s.toHost.OfferSmall(rpc.Item{Data: failure(r, text, facts{}), Owner: r}) {
+		s.recordDelivery(r, false)
 		s.stats.HostOverrun = true
 		wake(s.wakeLife)
 	}
@@ -164,6 +168,7 @@ func (s *Session) serverResponse(g *generation, e *rpc.Envelope) *large {
 	if r == nil {
 		return nil
 	}
+	s.recordAnswer(r, e)
 	data := s.era.response(s, r, e)
 	if r.Method == "tools/list" {
 		data = s.listed(r, e)

@@ -105,6 +105,7 @@ func (s *Session) finishShape(sh *shaping, r *request) ([]byte, error) {
 	s.stats.Cut++
 	if n.Kept {
 		s.stats.Kept++
+		r.account.keep(n.Handle)
 	} else {
 		s.stats.NotKept++
 	}
@@ -215,6 +216,9 @@ func (s *Session) endOversize(g *generation, f frame.Frame) {
 		r = s.finish(id)
 	}
 	s.shaping = r
+	if r != nil {
+		s.recordSize(r, f.Size)
+	}
 	s.mu.Unlock()
 	if r == nil {
 		sh.abort()
@@ -235,8 +239,10 @@ func (s *Session) endOversize(g *generation, f frame.Frame) {
 func (s *Session) offer(a *large, cut bool) {
 	s.mu.Lock()
 	s.shaping = nil
+	s.recordCut(a, cut)
 	if a.r.unwanted { // cancelled meanwhile
 		s.stats.CancelledDelivery++
+		s.recordDelivery(a.r, false)
 		s.mu.Unlock()
 		return
 	}
@@ -251,6 +257,7 @@ func (s *Session) offer(a *large, cut bool) {
 		sh.write(a.data)
 		if small, err := s.finishShape(sh, a.r); err == nil && small != nil {
 			s.mu.Lock()
+			s.recordCut(&large{a.r, small}, true)
 			ok := s.toHost.OfferSmall(rpc.Item{Data: line(small), Owner: a.r})
 			s.mu.Unlock()
 			if ok {
@@ -278,8 +285,11 @@ func (s *Session) readResult(r *request, args []byte) {
 				return // cancelled, or timed out
 			}
 			s.calls.Close(r.id)
+			r.account.own(err != nil)
 			s.end(r, call.Finished, "")
-			s.toHost.OfferSmall(rpc.Item{Data: ownResult(r, page, err), Owner: r})
+			if !s.toHost.OfferSmall(rpc.Item{Data: ownResult(r, page, err), Owner: r}) {
+				s.recordDelivery(r, false)
+			}
 		})
 	})
 }
@@ -354,6 +364,7 @@ func (s *Session) readResource(r *request, uri string) {
 				return
 			}
 			s.calls.Close(r.id)
+			r.account.own(err != nil)
 			s.end(r, call.Finished, "")
 			if err != nil {
 				s.toHost.OfferSmall(rpc.Item{Data: refuse(r.id, "Nothing was read: "+err.Error()+"."), Owner: r})
