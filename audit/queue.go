@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -70,11 +71,20 @@ func (w *Writer) Missed(class Class, why string) {
 func (w *Writer) gap(class Class, now time.Time, why string) {
 	g := &w.gaps[class]
 	if g.Count == 0 {
-		// 64 bytes keep the record within the room that is kept for it.
-		*g = Gap{Class: class, First: now, Why: why[:min(len(why), 64)]}
+		*g = Gap{Class: class, First: now, Why: tidy(why)}
 	}
 	g.Count++
 	g.Last = now
+}
+
+// tidy keeps a reason within the room that is kept for a gap record.
+func tidy(why string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x20 || r >= 0x7f || strings.ContainsRune(`"\<>&`, r) {
+			return '-'
+		}
+		return r
+	}, why[:min(len(why), 64)])
 }
 
 // admit queues a record, or says why not.
@@ -114,7 +124,9 @@ func (w *Writer) admit(class Class, body []byte, level Level, slot bool) (*item,
 		case w.pending()+w.open+records > w.cfg.MaxRecords || w.bytes+memory > w.cfg.MaxBytes:
 			err = fmt.Errorf("%w: the disk is behind by %d records", ErrFull, w.pending())
 		case w.room-w.cost-w.kept < disk && !waits:
-			err = fmt.Errorf("%w: the disk is full", ErrFull)
+			if err = fmt.Errorf("%w: it is not written fast enough", ErrFull); w.roomErr != nil {
+				err = fmt.Errorf("%w: %w", ErrFull, w.roomErr)
+			}
 		}
 	}
 	if err != nil {

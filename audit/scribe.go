@@ -238,8 +238,8 @@ func (w *Writer) writeBatch(now time.Time) {
 			}
 		}
 	}
-	more := w.room-w.cost-w.kept < w.cfg.Reserve/2
-	want := w.cost + w.kept + w.cfg.Reserve
+	more := w.room-w.cost-w.kept < w.cfg.Reserve
+	want := w.cost + w.kept + w.cfg.Reserve + roomStep
 	w.mu.Unlock()
 	if cap(w.buf) > 4*maxBatch {
 		w.buf = nil
@@ -263,14 +263,16 @@ func (w *Writer) moreRoom(want int64) {
 	back := w.atDisk()
 	err := w.seg.file.Reserve(want)
 	back()
+	w.mu.Lock()
+	w.roomErr = err
+	if err == nil {
+		w.room = want
+	}
+	w.mu.Unlock()
 	if err != nil {
 		w.roomAt = time.Now().Add(probeEvery)
 		w.cfg.Log.Warn("audit log: no more room on the disk", "err", err)
-		return
 	}
-	w.mu.Lock()
-	w.room = want
-	w.mu.Unlock()
 }
 
 // startSync begins to sync what was written.
@@ -380,7 +382,7 @@ func (w *Writer) breakNow(err error) {
 func (w *Writer) prepare() (sg *segment, h *header, secret [32]byte, room int64, err error) {
 	w.mu.Lock()
 	r := w.recipients
-	room = w.cost + w.kept + w.cfg.Reserve
+	room = w.cost + w.kept + w.cfg.Reserve + roomStep
 	w.mu.Unlock()
 	h = &header{strand: w.id, segment: w.next, signer: [32]byte(w.key[32:]), origin: w.origin, created: time.Now().Unix()}
 	sg, secret, err = createSegment(w.disk, h, r, room+4<<10)
@@ -418,7 +420,7 @@ func (w *Writer) begin(sg *segment, h *header, secret [32]byte, room int64) erro
 	w.durable = sg.state
 	w.broken = nil
 	w.rotate = w.recipients.Hash() != h.recipients
-	w.room = room
+	w.room, w.roomErr = room, nil
 	if sg.roomless {
 		w.room = 1 << 50
 	}

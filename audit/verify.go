@@ -262,7 +262,9 @@ func (v *verifier) run() error {
 	}
 	v.spine, err = readSpine(v.root, pinned, want)
 	if se, ok := errors.AsType[*spineError](err); ok {
-		if len(ids) == 0 && len(v.opt.Anchors) == 0 && v.fresh() {
+		if unborn, err := v.unborn(ids); err != nil {
+			return err
+		} else if unborn {
 			return ErrNoLog
 		}
 		r.add(Failed, nil, "%s; strands were not checked", se.text)
@@ -330,11 +332,22 @@ func (v *verifier) run() error {
 	return nil
 }
 
-// fresh reports whether nothing was ever appended to the spine.
-func (v *verifier) fresh() bool {
-	_, err1 := v.root.Lstat(nameCheckpoint)
-	_, err2 := v.root.Lstat(nameEntries)
-	return errors.Is(err1, fs.ErrNotExist) && errors.Is(err2, fs.ErrNotExist)
+// unborn reports whether the log's first writer died before it was through with
+// opening: nothing was signed yet, and there is no record.
+func (v *verifier) unborn(ids []ID) (bool, error) {
+	if _, err := v.root.Lstat(nameCheckpoint); !errors.Is(err, fs.ErrNotExist) || len(v.opt.Anchors) > 0 {
+		return false, nil
+	}
+	for _, id := range ids {
+		w := &walk{root: v.root, id: id}
+		if err := w.run(); err != nil || w.sealed > 0 || w.end != "" {
+			if _, ok := errors.AsType[*damageError](err); ok || errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // anchorSize returns the size that a checkpoint claims.

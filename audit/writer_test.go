@@ -14,8 +14,6 @@ import (
 	"time"
 )
 
-var roles = map[string]func(args []string){}
-
 func TestRoundTrip(t *testing.T) {
 	l := newTestLog(t)
 	w := l.open(nil)
@@ -218,6 +216,9 @@ func TestShortWriteGoesOnInTheNextSegment(t *testing.T) {
 func TestFullDiskKeepsItsPromises(t *testing.T) {
 	bubble(t, func(t *testing.T, l *testLog, disk *switchboard, open func(func(*Config)) *Writer) {
 		w := open(func(c *Config) { c.Reserve = 16 << 10 })
+		w.mu.Lock()
+		w.room -= roomStep
+		w.mu.Unlock()
 		disk.set("reserve", syscall.ENOSPC)
 		var opened []*Intent
 		var err error
@@ -357,7 +358,7 @@ func TestQueueIsBounded(t *testing.T) {
 		thaw()
 		l.close(w)
 		list := l.bodies()
-		if len(list) != 4+4+12+1 || !strings.Contains(list[len(list)-1], `"class":"diagnostic","count":9`) {
+		if len(list) != 4+4+12+1 || !strings.Contains(strings.Join(list, "\n"), `"class":"diagnostic","count":9`) {
 			t.Errorf("records:\n%s", strings.Join(list, "\n"))
 		}
 		if s := w.Stats(); s.Dropped != 9 || s.Refused != 1 {
