@@ -101,7 +101,7 @@ func (w *Writer) admit(class Class, body []byte, level Level, slot bool) (*item,
 		it.done = make(chan struct{})
 		it.right = true
 	}
-	it.body = append(it.body, body...)
+	it.hold(w, body)
 	w.mu.Lock()
 	err := w.refusal(level, now)
 	waits := class == ClassTerminal && err != nil && !w.closing
@@ -137,6 +137,7 @@ func (w *Writer) admit(class Class, body []byte, level Level, slot bool) (*item,
 			w.gap(class, now, "refused")
 		}
 		w.mu.Unlock()
+		it.letGo(w)
 		return nil, err
 	}
 	if it.right {
@@ -152,6 +153,25 @@ func (w *Writer) admit(class Class, body []byte, level Level, slot bool) (*item,
 	// A lone diagnostic waits for company, or for its time.
 	signal(w.wake)
 	return it, nil
+}
+
+// hold copies the body into a buffer that may have been used before.
+func (it *item) hold(w *Writer, body []byte) {
+	it.buf, _ = w.bodies.Get().(*[]byte)
+	if it.buf == nil {
+		it.buf = new([]byte)
+	}
+	*it.buf = append((*it.buf)[:0], body...)
+	it.body = *it.buf
+}
+
+// letGo gives the buffer back: nothing reads the body any more.
+func (it *item) letGo(w *Writer) {
+	it.body = nil
+	if it.buf != nil {
+		w.bodies.Put(it.buf)
+		it.buf = nil
+	}
 }
 
 func (w *Writer) slotCost() int64 { return recordCost(w.cfg.SlotBytes) }
@@ -294,7 +314,8 @@ func (i *Intent) Terminal(body []byte) error {
 	if bytes.HasPrefix(body, ownPrefix) {
 		return fmt.Errorf("%w: it starts as the log's own records do", ErrBody)
 	}
-	it := &item{class: ClassTerminal, body: append([]byte(nil), body...), cost: recordCost(len(body)), at: time.Now()}
+	it := &item{class: ClassTerminal, cost: recordCost(len(body)), at: time.Now()}
+	it.hold(w, body)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !i.end() {

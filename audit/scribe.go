@@ -70,25 +70,22 @@ func (w *Writer) step(now time.Time) (wait time.Duration, quit bool) {
 	age := time.Unix(w.seg.opened, 0).Add(rotateAfter)
 	due := w.seg.size >= w.cfg.SegmentBytes || w.seg.leaves >= rotateLeaves || !now.Before(age)
 	mayRotate := !w.syncing && !closing && !now.Before(w.probeAt)
-	if rotate && mayRotate { // before anything is sealed to the old recipients
-		w.rotateSegment(now)
-		return 0, false
-	}
-	if write && !(rotate && w.syncing) {
-		w.writeBatch(now)
-		return 0, false
-	}
 	syncAt := w.unsynced.Add(w.cfg.SyncAfter)
 	if w.lazy {
 		syncAt = w.unsynced.Add(w.cfg.LazyAfter)
 	}
 	crowded := held > w.cfg.MaxRecords/4 || heldBytes > w.cfg.MaxBytes/2
-	if held > 0 && !w.syncing && (waiting > 0 || closing || crowded || !now.Before(syncAt)) {
+	switch {
+	// Before a write: under load there is always something to write, and a
+	// change of recipients holds for what is written from now on.
+	case (rotate || due) && mayRotate:
+		w.rotateSegment(now)
+		return 0, false
+	case held > 0 && !w.syncing && (waiting > 0 || closing || crowded || !now.Before(syncAt)):
 		w.startSync(now)
 		return 0, false
-	}
-	if due && mayRotate {
-		w.rotateSegment(now)
+	case write && !(rotate && w.syncing):
+		w.writeBatch(now)
 		return 0, false
 	}
 	if closing && idle && held == 0 && gaps == 0 && !w.syncing {
@@ -314,6 +311,7 @@ func (w *Writer) settled(r syncResult) {
 		}
 		it.stage = stageGone
 		w.bytes -= int64(len(it.body))
+		it.letGo(w)
 	}
 	w.held = append([]*item(nil), w.held[r.upTo:]...)
 	w.unsynced = time.Time{}

@@ -162,6 +162,7 @@ type Writer struct {
 	spine  *Spine
 	origin string
 
+	bodies  sync.Pool       // of *[]byte: copies of bodies that were synced
 	wake    chan struct{}   // cap 1: there is something to do
 	synced  chan syncResult // cap 1: of the sync in flight
 	done    chan struct{}   // closed when the writing goroutine is through
@@ -215,7 +216,8 @@ type item struct {
 	class Class
 	level Level
 	body  []byte
-	of    *item // an abandoned record: of that intent
+	buf   *[]byte // backs body; from the pool, nil if it is not
+	of    *item   // an abandoned record: of that intent
 	cost  int64
 	at    time.Time
 	done  chan struct{} // closed when level is reached; nil if nobody waits

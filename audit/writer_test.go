@@ -59,6 +59,35 @@ func TestManyCallersShareCommits(t *testing.T) {
 	}
 }
 
+// Under a load that never ends, syncs and rotations still happen.
+func TestLoadStarvesNothing(t *testing.T) {
+	l := newTestLog(t)
+	var w *Writer
+	fed, through := 0, make(chan struct{})
+	note := []byte(`{"v":1,"k":"note","call":""}`)
+	disk := newHookDisk(t, l.dir, func(op, name string, _ []byte) error {
+		if op == "write" && strings.HasSuffix(name, ".seg") && w != nil && fed < 1000 {
+			if fed++; fed == 1000 {
+				close(through)
+			}
+			w.Append(note, Written) // so there is always one more
+		}
+		return nil
+	})
+	w = l.open(func(c *Config) { c.Disk, c.SegmentBytes = disk, 5000 })
+	r, err := w.Append(note, Durable)
+	must(t, err)
+	_, err = r.Wait(context.Background())
+	must(t, err)
+	s := w.Stats()
+	<-through
+	l.close(w)
+	if s.Records > 500 || w.Stats().Segments < 10 {
+		t.Errorf("the sync came after %d records, %d segments in the end", s.Records, w.Stats().Segments)
+	}
+	l.want(Unanchored, "1 closed")
+}
+
 // bubble runs a test with a fake clock on a disk that the test controls.
 func bubble(t *testing.T, test func(t *testing.T, l *testLog, disk *switchboard, open func(func(*Config)) *Writer)) {
 	l := newTestLog(t)
