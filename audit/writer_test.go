@@ -366,6 +366,7 @@ func TestQueueIsBounded(t *testing.T) {
 			i, err := w.Intent(intentBody("c"), Written)
 			must(t, err)
 			held = append(held, i)
+			synctest.Wait() // the first is being written
 		}
 		_, err = w.Intent(intentBody("c"), Written)
 		wantErr(t, err, ErrFull)
