@@ -119,6 +119,15 @@ func killedAt(t *testing.T, at int, mode string) (killed bool) {
 		return true
 	}
 	l.want2(t, out)
+	segs, _ := filepath.Glob(filepath.Join(l.dir, nameStrands, "*", "*.seg"))
+	for _, seg := range segs {
+		st, err := os.Stat(seg)
+		must(t, err)
+		// What a strand that was never opened kept is small change.
+		if n := st.Sys().(*syscall.Stat_t).Blocks * 512; n > 1<<20 && st.Size() > 0 && len(segs) > 0 && before.Strands > 0 {
+			t.Errorf("%s still keeps %d bytes of the disk", seg, n)
+		}
+	}
 	return true
 }
 

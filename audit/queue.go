@@ -58,7 +58,9 @@ func (w *Writer) Diagnostic(body []byte) error {
 
 // Missed says that a record of that class was not written although what it is
 // about went on: a call let through unrecorded. It is counted, and becomes part
-// of a gap record as soon as there is room. why is a word or two.
+// of a gap record as soon as there is room. why is a word or two. It is for
+// records that were refused, not for those that are late: these still arrive,
+// or are counted as lost by Close.
 func (w *Writer) Missed(class Class, why string) {
 	w.mu.Lock()
 	w.stats.Unrecorded++
