@@ -31,6 +31,7 @@ var packages = map[string]struct {
 	"internal/hostile": {0, nil},
 	"internal/rpc":     {1, nil},
 	"internal/bridge":  {2, []string{"golang.org/x/sys"}},
+	"bench":            {4, nil},
 	"cmd/penstock":     {4, []string{"github.com/spf13/cobra", "golang.org/x/sys"}},
 }
 

@@ -36,7 +36,7 @@ func (b *Budget) reserve(c *Capture, want int) int {
 	for int64(want) > b.limit-b.used {
 		// Take half of what the largest has more than c, so that they meet; and
 		// little steps are not worth the copying.
-		m, have := b.largest(c), c.retained()
+		m, have := b.largest(), c.retained()
 		if m == nil {
 			break
 		}
@@ -51,12 +51,13 @@ func (b *Budget) reserve(c *Capture, want int) int {
 	return got
 }
 
-// largest returns the capture other than c with the largest tail.
-func (b *Budget) largest(c *Capture) *Capture {
+// largest returns the capture with the largest tail, nil if all are empty.
+func (b *Budget) largest() *Capture {
 	var m *Capture
-	for o := range b.captures {
-		if o != c && o.tail.cap() > 0 && (m == nil || o.tail.cap() > m.tail.cap()) {
-			m = o
+	size := 0
+	for c := range b.captures {
+		if c.tail.cap() > size {
+			m, size = c, c.tail.cap()
 		}
 	}
 	return m

@@ -1,8 +1,10 @@
 package child
 
 import (
+	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 )
@@ -114,6 +116,9 @@ func Start(c Config) (*Child, error) {
 	}
 	if len(c.Args) == 0 {
 		return nil, &StartError{Dir: c.Dir, Err: os.ErrInvalid}
+	}
+	if c.Marker != "" && strings.IndexByte(c.Marker, '=') < 1 {
+		return nil, &StartError{Args0: c.Args[0], Dir: c.Dir, Err: fmt.Errorf("marker %q is not NAME=VALUE", c.Marker)}
 	}
 	env := environment(c.Env, c.Marker)
 	file, serr := lookPath(c.Args[0], env, c.Dir)
@@ -258,7 +263,7 @@ func (c *Child) Status() (code *int, signal string) {
 	return c.exit.code, c.exit.signal
 }
 
-// StderrSeen and StdoutSeen return the bytes read so far.
+// StderrSeen returns the bytes read so far from stderr.
 func (c *Child) StderrSeen() int64 { return c.stderr.bytes.Load() }
 
 // StdoutSeen returns the bytes read so far from stdout.

@@ -70,19 +70,30 @@ type stat struct {
 	comm                string
 	state               byte
 	ppid, pgrp, session int
+	threads             int
 	start               uint64
 }
 
-func (s stat) dead() bool { return s.state == 'Z' || s.state == 'X' }
+// dead reports whether nothing of the process runs. A zombie that has threads
+// is not there yet: they hold its descriptors until they have ended.
+func (s stat) dead() bool { return s.state == 'X' || s.state == 'Z' && s.threads <= 1 }
 
 var errStat = errors.New("child: unexpected form of /proc/PID/stat")
 
+// readStat reads without an os.File, which would cost more than the rest: it
+// is called for each process of the system whenever a child ends.
 func readStat(pid int) (stat, error) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return stat{}, err
 	}
-	return parseStat(string(b))
+	defer unix.Close(fd)
+	var buf [2048]byte // longer than any: 52 numbers of at most 20 digits and a name
+	n, err := unix.Read(fd, buf[:])
+	if err != nil {
+		return stat{}, err
+	}
+	return parseStat(string(buf[:n]))
 }
 
 func parseStat(s string) (stat, error) {
@@ -96,10 +107,11 @@ func parseStat(s string) (stat, error) {
 		return stat{}, errStat
 	}
 	st := stat{comm: s[open+1 : shut], state: f[0][0]}
-	var errs [4]error
+	var errs [5]error
 	st.ppid, errs[0] = strconv.Atoi(f[1])
 	st.pgrp, errs[1] = strconv.Atoi(f[2])
 	st.session, errs[2] = strconv.Atoi(f[3])
+	st.threads, errs[4] = strconv.Atoi(f[17])
 	st.start, errs[3] = strconv.ParseUint(f[19], 10, 64)
 	for _, err := range errs {
 		if err != nil {

@@ -39,6 +39,8 @@ func (e *StartError) Error() string {
 		return "cannot start a command: no command given"
 	case e.badDir:
 		return fmt.Sprintf("cannot start %q: working directory %q: %v", e.Args0, e.Dir, e.Err)
+	case e.File == "" && !errors.Is(e.Err, fs.ErrNotExist):
+		return fmt.Sprintf("cannot start %q: %v", e.Args0, e.Err)
 	case e.File == "" && e.Path != "":
 		return fmt.Sprintf("cannot start %q: not found in PATH %q", e.Args0, e.Path)
 	case e.File == "" && !hasSeparator(e.Args0):

@@ -31,7 +31,8 @@ func (c *Capture) Since(from int64) Excerpt {
 	}
 	tailStart := c.seen - int64(c.tail.n)
 	skip := max(0, from-tailStart)
-	for _, part := range [][]byte{first(c.tail.parts()), second(c.tail.parts())} {
+	older, newer := c.tail.parts()
+	for _, part := range [][]byte{older, newer} {
 		k := min(skip, int64(len(part)))
 		skip -= k
 		e.Tail = append(e.Tail, part[k:]...)
@@ -44,9 +45,6 @@ func (c *Capture) Since(from int64) Excerpt {
 	return e
 }
 
-func first(a, _ []byte) []byte  { return a }
-func second(_, b []byte) []byte { return b }
-
 // Text returns the excerpt as text of at most max bytes, without counting the
 // marker lines; max < 0 means no bound. Where something is not shown, the first
 // line is our marker, and it states the bytes of the stream that are shown:
@@ -58,11 +56,8 @@ func second(_, b []byte) []byte { return b }
 // shown as U+FFFD; a cut never splits a character.
 func (e Excerpt) Text(max int) string {
 	head, tail := e.Head, e.Tail
-	cutHead, cutTail := e.Truncated, e.Truncated && e.From+int64(len(head)) < e.From+e.Seen-int64(len(tail))
-	if cutHead {
+	if e.Truncated {
 		head = head[:len(head)-partialEnd(head)]
-	}
-	if cutTail {
 		tail = tail[partialStart(tail):]
 	}
 	if max >= 0 {

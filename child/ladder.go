@@ -54,9 +54,10 @@ type supervisor struct {
 	rung  rung
 	since time.Time // when the rung was reached
 
-	exited bool
-	alone  bool          // exited, and none of the group was seen alive
-	pause  time.Duration // until the group is looked at again
+	exited  bool
+	natural bool          // it left running by an exit, not by Stop
+	alone   bool          // exited, and none of the group was seen alive
+	pause   time.Duration // until the group is looked at again
 }
 
 // Bounds of the pause between two looks at the group. A look reads the status
@@ -65,6 +66,10 @@ const (
 	minPause = time.Millisecond
 	maxPause = 50 * time.Millisecond
 )
+
+// killWait is how long the death by SIGKILL is waited for at least: giving up
+// earlier, because of a short grace, would lose an exit that comes.
+const killWait = 5 * time.Second
 
 // supervise runs the child's life: it waits for the exit or for Stop, climbs
 // the ladder, and makes the report. The readers and the waiter have ended when
@@ -110,16 +115,22 @@ func (s *supervisor) step(now time.Time) (next time.Duration, over bool) {
 		if !s.exited && o == nil {
 			return 0, false
 		}
+		s.natural = o == nil
 		s.climb(leaving, now)
 	}
 	grace, asked := s.cfg.Grace, o != nil
 	if asked {
-		grace = min(grace, o.grace)
+		if grace = o.grace; s.natural {
+			grace = min(grace, s.cfg.Grace) // which had begun
+		}
 		if s.rung == leaving {
 			s.phase(phaseCancelled)
 		}
 	}
 	piped := !isClosed(s.stdout.ended) || !isClosed(s.stderr.ended)
+	if s.rung == killed {
+		grace = max(grace, killWait)
+	}
 	left := s.since.Add(grace).Sub(now)
 	if s.rung == leaving && !asked && piped && left > 0 {
 		return left, false // the pipes are waited for, whoever holds them
@@ -156,13 +167,12 @@ func (s *supervisor) step(now time.Time) (next time.Duration, over bool) {
 			s.climb(killed, now)
 			s.report.Forced = !s.exited || s.proc.groupAlive()
 			s.signal(s.proc.kill)
-			left = grace
+			left = killWait
 		}
 	case killed:
 		if s.alone || left <= 0 {
 			return 0, true
 		}
-		s.signal(s.proc.kill)
 	}
 	if s.exited && !s.alone {
 		s.pause = min(2*s.pause, maxPause)
@@ -201,14 +211,17 @@ func (s *supervisor) signal(f func()) {
 // finish closes what is left, joins all goroutines and makes the report. The
 // group is gone, or could not be ended.
 func (s *supervisor) finish() {
+	if s.exited {
+		s.signal(s.proc.sweep)
+	}
 	// Nothing of the group can write any more. What it has written is still in
 	// the pipes; whoever holds them open is outside the group.
-	ended := s.settle()
-	if s.cfg.KillDescendants && s.killDescendants() && !ended {
-		s.phase(phaseHeldKilled)
-		ended = s.join(s.cfg.DrainAfterDeath)
+	if s.cfg.KillDescendants && len(s.Child.Descendants()) > 0 {
+		s.settle()
+		s.phase(phaseHeldKilled) // counts for streams that have not ended
+		s.killDescendants()
 	}
-	if !ended {
+	if !s.join(s.cfg.DrainAfterDeath) {
 		s.phase(phaseHeldLeft)
 	}
 	s.stdout.f.Close()
@@ -220,10 +233,6 @@ func (s *supervisor) finish() {
 	s.markDrained()
 
 	s.mu.Lock()
-	if s.exited {
-		// Should the system have hidden members from us, this reaches them.
-		s.proc.kill()
-	}
 	s.gone = true
 	e := s.exit
 	s.mu.Unlock()
@@ -244,8 +253,8 @@ func (s *supervisor) finish() {
 }
 
 // settle waits until each pipe has ended or was found empty, or
-// DrainAfterDeath has passed. It reports whether both have ended.
-func (s *supervisor) settle() bool {
+// DrainAfterDeath has passed.
+func (s *supervisor) settle() {
 	timer := time.NewTimer(s.cfg.DrainAfterDeath)
 	defer timer.Stop()
 	for _, st := range []*stream{s.stdout, s.stderr} {
@@ -253,22 +262,18 @@ func (s *supervisor) settle() bool {
 		case <-st.ended:
 		case <-st.empty:
 		case <-timer.C:
-			timer.Reset(0)
+			return
 		}
 	}
-	return s.join(0)
 }
 
-// join waits for both readers and reports whether they have ended.
+// join waits for both readers and reports whether they have ended. A process
+// that is on its way out is no longer found, and may still hold the pipes for
+// an instant; hence the wait.
 func (s *supervisor) join(wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for _, st := range []*stream{s.stdout, s.stderr} {
-		select {
-		case <-st.ended:
-			continue
-		default:
-		}
 		select {
 		case <-st.ended:
 		case <-timer.C:
@@ -278,9 +283,8 @@ func (s *supervisor) join(wait time.Duration) bool {
 	return true
 }
 
-// killDescendants ends those that carry the marker, until none is found, and
-// reports whether there were any.
-func (s *supervisor) killDescendants() bool {
+// killDescendants ends those that carry the marker, until none is found.
+func (s *supervisor) killDescendants() {
 	// They may be starting others; each round finds what the last one missed.
 	for deadline := time.Now().Add(s.cfg.DrainAfterDeath); ; time.Sleep(minPause) {
 		ds := s.Child.Descendants()
@@ -291,7 +295,7 @@ func (s *supervisor) killDescendants() bool {
 			}
 		}
 		if len(ds) == 0 || time.Now().After(deadline) {
-			return len(s.report.Descendants) > 0
+			return
 		}
 	}
 }

@@ -14,7 +14,6 @@ import (
 // and a signal to the group cannot reach strangers.
 type process struct {
 	pid   int
-	p     *os.Process
 	start uint64 // start time in clock ticks since boot; 0 if /proc is missing
 }
 
@@ -24,16 +23,24 @@ func lockThread() (unlock func()) {
 }
 
 func startProcess(file string, argv []string, attr *os.ProcAttr) (*process, error) {
-	attr.Sys = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	sys := &syscall.ProcAttr{
+		Dir: attr.Dir, Env: attr.Env,
+		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+	}
+	for _, f := range attr.Files {
+		sys.Files = append(sys.Files, f.Fd())
+	}
 	waited.mu.Lock()
 	defer waited.mu.Unlock()
-	p, err := os.StartProcess(file, argv, attr)
+	// Not os.StartProcess: it forks once more to try out process descriptors,
+	// which an unreaped leader makes needless.
+	pid, err := syscall.ForkExec(file, argv, sys)
 	if err != nil {
-		return nil, err
+		return nil, &os.PathError{Op: "fork/exec", Path: file, Err: err}
 	}
-	waited.pids[p.Pid] = struct{}{}
-	pr := &process{pid: p.Pid, p: p}
-	if st, err := readStat(p.Pid); err == nil {
+	waited.pids[pid] = struct{}{}
+	pr := &process{pid: pid}
+	if st, err := readStat(pid); err == nil {
 		pr.start = st.start
 	}
 	return pr, nil
@@ -75,13 +82,17 @@ func (p *process) reap() {
 	// Under the lock, since the next start may get the same number.
 	waited.mu.Lock()
 	defer waited.mu.Unlock()
-	p.p.Wait()
+	for {
+		if _, err := unix.Wait4(p.pid, nil, 0, nil); err != unix.EINTR {
+			break
+		}
+	}
 	delete(waited.pids, p.pid)
 }
 
 // groupAlive reports whether members of the group other than the leader live,
 // and reaps those that became ours by being orphaned. Without /proc it reports
-// false: the final SIGKILL to the group reaches them all the same.
+// false; sweep reaches them all the same.
 func (p *process) groupAlive() bool {
 	self, alive := os.Getpid(), false
 	eachProcess(func(pid int) {
@@ -99,6 +110,10 @@ func (p *process) groupAlive() bool {
 	})
 	return alive
 }
+
+// sweep ends members of the group that the system hides from us. Where there
+// are none it reaches only the zombie.
+func (p *process) sweep() { p.kill() }
 
 func (p *process) descendants(marker string) ([]Process, error) {
 	if marker == "" {

@@ -45,6 +45,22 @@ func (p *process) groupAlive() bool {
 	return unix.Kill(-p.pid, 0) != unix.ESRCH
 }
 
+// sweep does nothing: groupAlive saw all, and the number may be another's now.
+func (p *process) sweep() {}
+
 func (p *process) descendants(string) ([]Process, error) { return nil, nil }
 
 func setPipeSize(*os.File, int) {}
+
+// exitOf reads a wait status.
+func exitOf(st *os.ProcessState) exit {
+	ws, ok := st.Sys().(syscall.WaitStatus)
+	switch {
+	case ok && ws.Signaled():
+		return exit{signal: ws.Signal().String()}
+	case ok && ws.Exited():
+		code := ws.ExitStatus()
+		return exit{code: &code}
+	}
+	return exit{}
+}

@@ -22,16 +22,3 @@ func (p *process) signal(sig os.Signal) error {
 
 func (p *process) terminate() { p.signal(unix.SIGTERM) }
 func (p *process) kill()      { p.signal(unix.SIGKILL) }
-
-// exitOf reads a wait status.
-func exitOf(st *os.ProcessState) exit {
-	ws, ok := st.Sys().(syscall.WaitStatus)
-	switch {
-	case ok && ws.Signaled():
-		return exit{signal: ws.Signal().String()}
-	case ok && ws.Exited():
-		code := ws.ExitStatus()
-		return exit{code: &code}
-	}
-	return exit{}
-}

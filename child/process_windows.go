@@ -103,6 +103,9 @@ func (p *process) groupAlive() bool {
 	return err == nil && acct.ActiveProcesses > 0
 }
 
+// sweep does nothing: closing the job ends what is in it.
+func (p *process) sweep() {}
+
 func (p *process) signal(sig os.Signal) error {
 	switch sig {
 	case os.Kill:

@@ -76,9 +76,8 @@ const (
 // front of a message, a message cut short, or two on one line. A part with a
 // result or error comes before others: a call may be waiting for it.
 func (r *Reader) salvage(line []byte) (id []byte, reply bool) {
-	h := r.scan.Head()
-	if looksLikeMessage(&h) {
-		id, reply = r.scan.ID(), isReply(&h)
+	if r.scan.looksLikeMessage() {
+		id, reply = r.scan.ID(), r.scan.isReply()
 	}
 	if id != nil && reply || r.scan.err == nil {
 		return id, reply
@@ -99,9 +98,8 @@ func (r *Reader) salvage(line []byte) (id []byte, reply bool) {
 			used = int(s.err.Offset)
 		}
 		budget -= used + 1
-		h := s.Head()
-		if v := h.ID; looksLikeMessage(&h) && h.Version.Kind != Absent && (v.Kind == String || v.Kind == Number) && v.End > 0 && v.Len() <= MaxName {
-			if isReply(&h) {
+		if v := s.members[mID]; s.members[mVersion].Kind != Absent && (v.Kind == String || v.Kind == Number) && v.End > 0 && v.Len() <= MaxName {
+			if s.isReply() {
 				return v.In(part), true
 			}
 			if id == nil {
@@ -117,8 +115,10 @@ func (r *Reader) salvage(line []byte) (id []byte, reply bool) {
 	return id, false
 }
 
-func isReply(h *Head) bool { return h.Result.Kind != Absent || h.Error.Kind != Absent }
+// isReply reports whether the name of a result or an error has been seen; what
+// it names may be what breaks the text.
+func (s *Scanner) isReply() bool { return s.seen&(1<<mResult|1<<mError) != 0 }
 
-func looksLikeMessage(h *Head) bool {
-	return h.Version.Kind != Absent || h.Method.Kind != Absent || isReply(h)
+func (s *Scanner) looksLikeMessage() bool {
+	return s.seen&(1<<mVersion|1<<mMethod) != 0 || s.isReply()
 }

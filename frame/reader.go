@@ -363,14 +363,11 @@ func (r *Reader) discard(n int, failed, ended, lf bool) (Frame, bool) {
 // identified reports whether the scan knows which message this is: the id alone
 // does not tell a request from an answer.
 func (r *Reader) identified() bool {
-	h := &r.scan.members
-	return r.scan.ID() != nil && (len(r.scan.method) > 0 || h[mResult].Kind != Absent || h[mError].Kind != Absent)
+	return r.scan.ID() != nil && (len(r.scan.method) > 0 || r.scan.isReply())
 }
 
 func (r *Reader) oversize(t Type) Frame {
-	f := Frame{Type: t, ID: r.scan.ID(), Method: r.scan.Method(), Size: r.size}
-	h := &r.scan.members
-	f.Reply = h[mResult].Kind != Absent || h[mError].Kind != Absent
+	f := Frame{Type: t, ID: r.scan.ID(), Method: r.scan.Method(), Reply: r.scan.isReply(), Size: r.size}
 	if r.scan.err != nil {
 		f.Reason = "not JSON: " + r.scan.err.Reason
 		if r.last.ID != nil {
@@ -420,12 +417,20 @@ func (r *Reader) room(n int) {
 	if n > len(r.buf) {
 		b := r.spare.Value()
 		if b == nil || len(b.b) < n {
-			// Twice as large each time: what is left to the collector is no
-			// more than what is used in the end.
-			b = &block{make([]byte, max(n, min(2*len(r.buf), r.o.Limit+chunk)))}
+			b = &block{make([]byte, max(n, r.larger()))}
 		}
 		r.buf, r.big = b.b, b
 	}
 	copy(r.buf, old)
 	r.start, r.seen, r.end = 0, r.seen-r.start, len(old)
+}
+
+// larger returns the size of the next larger buffer: four times as large, and
+// soon as large as any line can need. The last step from half of that would
+// hold half as much again while it copies, and leave more to the collector.
+func (r *Reader) larger() int {
+	if n := 4 * len(r.buf); n <= r.o.Limit/4 {
+		return n
+	}
+	return r.o.Limit + chunk
 }

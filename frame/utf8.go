@@ -4,6 +4,18 @@ package frame
 // end. An unfinished sequence at the end of the piece becomes pending.
 func (s *Scanner) utf8(p []byte, i int) int {
 	for i < len(p) && p[i] >= 0x80 {
+		// Most text takes one of these two ways.
+		switch c := p[i]; {
+		case c >= 0xE1 && c < 0xF0 && c != 0xED && len(p)-i > 2 && p[i+1]&0xC0 == 0x80 && p[i+2]&0xC0 == 0x80:
+			if c == 0xE2 && p[i+1] == 0x80 && p[i+2]|1 == 0xA9 {
+				s.seps++
+			}
+			i += 3
+			continue
+		case c >= 0xC2 && c < 0xE0 && len(p)-i > 1 && p[i+1]&0xC0 == 0x80:
+			i += 2
+			continue
+		}
 		n, ok := sequence(p[i:])
 		if n == 0 {
 			s.npending = copy(s.pending[:], p[i:])

@@ -51,8 +51,8 @@ type Head struct {
 	Replaced int
 
 	// Duplicate is the first name that occurs twice, or that differs only in
-	// case from one of the six above; "" if there is none. Readers disagree on
-	// the meaning of such a text.
+	// case from one of the six above; "" if there is none, two quotes if it is
+	// the empty name. Readers disagree on the meaning of such a text.
 	Duplicate string
 }
 

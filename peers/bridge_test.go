@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"syscall"
+	"time"
 )
 
 // bridges are what can stand in the middle in place of Penstock. Each rewrites
@@ -80,10 +82,13 @@ func brokenBridge(args []string) int {
 	if err := cmd.Start(); err != nil {
 		return complain(err)
 	}
+	forwardSignals(cmd.Process)
 	ignore := func([]byte) error { return nil }
 	go func() { // ends with the process: nothing interrupts the read
 		passLines(rewriter{stdin, func(l []byte) []byte { return rewrite(true, l) }}, os.Stdin, ignore)
 		stdin.Close()
+		// Some servers go on for a minute after the end of their input.
+		time.AfterFunc(1500*time.Millisecond, func() { cmd.Process.Signal(syscall.SIGTERM) })
 	}()
 	passLines(rewriter{os.Stdout, func(l []byte) []byte { return rewrite(false, l) }}, stdout, ignore)
 	return exitCode(cmd.Wait())

@@ -9,9 +9,10 @@
 //
 //	go test -tags peers ./peers/...
 //
-// The flag -bridge puts something else than Penstock in the middle, by the
-// names in bridge_test.go: "copy" to see that the tests hold for a pipe, any of
-// the broken ones to see that they fail.
+// The flag -bridge puts something else than the Penstock of this tree in the
+// middle: by an absolute path another build of it, by a name of bridge_test.go
+// a pipe ("copy"), to see that the tests hold, or a broken bridge, to see that
+// they fail.
 //
 // Every process is started and ended here; what is written goes to temporary
 // directories, and to node_modules and .cache beside this file.
@@ -26,6 +27,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -40,7 +43,7 @@ var roles = map[string]func(args []string) int{
 	"replay": replay,
 }
 
-var bridgeFlag = flag.String("bridge", "", "what stands in the middle instead of penstock: a name of bridge_test.go")
+var bridgeFlag = flag.String("bridge", "", "what stands in the middle instead of this tree's penstock: a path, or a name of bridge_test.go")
 
 // marker is the environment variable that every process started here inherits.
 const marker = "PENSTOCK_PEERS_TEST"
@@ -55,6 +58,9 @@ func TestMain(m *testing.M) {
 			os.Exit(role(os.Args[2:]))
 		}
 	}
+	// Most of a test's time is spent waiting for processes to start and end.
+	// An argument of the command line still overrides this.
+	flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0)))
 	flag.Parse()
 	os.Exit(runTests(m))
 }
@@ -125,12 +131,15 @@ func self(t testing.TB) string {
 // through returns the command that puts what is under test in front of server.
 func through(t testing.TB, server ...string) []string {
 	t.Helper()
-	if *bridgeFlag != "" {
-		return append([]string{self(t), "bridge", *bridgeFlag}, server...)
-	}
-	path, err := buildPenstock()
-	if err != nil {
-		t.Fatal(err)
+	path := *bridgeFlag
+	switch {
+	case path == "":
+		var err error
+		if path, err = buildPenstock(); err != nil {
+			t.Fatal(err)
+		}
+	case !filepath.IsAbs(path):
+		return append([]string{self(t), "bridge", path}, server...)
 	}
 	return append([]string{path, "run", "--content-limit", "off", "--"}, server...)
 }

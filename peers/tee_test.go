@@ -3,12 +3,17 @@ package peers_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -96,18 +101,89 @@ func (r recording) untilEOF() recording {
 	return r
 }
 
+// withoutLateCancels returns r without the cancellations that came to the host
+// after its end of input.
+func (r recording) withoutLateCancels() recording {
+	before := len(r.untilEOF())
+	return append(slices.Clone(r[:before]), slices.DeleteFunc(slices.Clone(r[before:]), func(e entry) bool {
+		return !e.up && string(members(e.line)["method"]) == `"notifications/cancelled"`
+	})...)
+}
+
 // compare reports every difference between what passed a tee on the host's
-// side of a bridge and one on the server's side. What the server wrote after
-// it saw the host's end of input may be missing at the host, which may be gone.
+// side of a bridge and one on the server's side, other than those that
+// docs/protocol.md declares for a session without faults.
+//
+// What the server wrote after it saw the host's end of input may be missing at
+// the host, which may be gone. After its end of input the host may be told that
+// what the server had asked it is no longer wanted, as the server has ended.
 func compare(hostSide, serverSide recording) error {
-	var errs []error
-	errs = append(errs, compareLines("to the server", hostSide.lines(true), serverSide.lines(true)))
-	sent, arrived := serverSide.lines(false), hostSide.lines(false)
-	if must := len(serverSide.untilEOF().lines(false)); len(arrived) >= must && len(arrived) < len(sent) {
+	errs := []error{compareLines("to the server", hostSide.lines(true), serverSide.lines(true))}
+	sent, sentChanges := splitChanges(escapeSeparators(serverSide.lines(false)))
+	must, mustChanges := splitChanges(escapeSeparators(serverSide.untilEOF().lines(false)))
+	arrived, arrivedChanges := splitChanges(hostSide.withoutLateCancels().lines(false))
+	if len(arrived) >= len(must) && len(arrived) < len(sent) {
 		sent = sent[:len(arrived)]
 	}
 	errs = append(errs, compareLines("to the host", sent, arrived))
+	for method, lines := range mustChanges {
+		if len(arrivedChanges[method]) == 0 {
+			errs = append(errs, fmt.Errorf("to the host: none of %d notifications arrived: %s", len(lines), excerpt(lines[0], 0)))
+		}
+	}
+	for method, lines := range arrivedChanges {
+		if len(lines) > len(sentChanges[method]) {
+			errs = append(errs, fmt.Errorf("to the host: %d notifications %s became %d", len(sentChanges[method]), method, len(lines)))
+		}
+		for _, line := range lines {
+			if !slices.ContainsFunc(sentChanges[method], func(s []byte) bool { return bytes.Equal(s, line) }) {
+				errs = append(errs, fmt.Errorf("to the host: this notification was never sent: %s", excerpt(line, 0)))
+			}
+		}
+	}
 	return errors.Join(errs...)
+}
+
+// checkTees compares the recordings in dir, one pair for each process that the
+// client started.
+func checkTees(t *testing.T, dir string) {
+	t.Helper()
+	hosts, err := filepath.Glob(filepath.Join(dir, "host.*"))
+	if err != nil || len(hosts) == 0 {
+		t.Fatalf("no recordings: %v", err)
+	}
+	for _, host := range hosts {
+		id := filepath.Ext(host)
+		if err := compare(readRecording(t, host), readRecording(t, filepath.Join(dir, "server"+id))); err != nil {
+			t.Errorf("process %s: %v", id, err)
+		}
+	}
+}
+
+// escapeSeparators applies a declared rewrite toward hosts: U+2028 and U+2029
+// arrive as escapes.
+func escapeSeparators(lines [][]byte) [][]byte {
+	var out [][]byte
+	for _, line := range lines {
+		line = bytes.ReplaceAll(line, []byte("\u2028"), []byte(`\u2028`))
+		out = append(out, bytes.ReplaceAll(line, []byte("\u2029"), []byte(`\u2029`)))
+	}
+	return out
+}
+
+// splitChanges takes out the notifications of which a bridge may pass on only
+// the last one while several wait for the host, by their method.
+func splitChanges(lines [][]byte) (rest [][]byte, changes map[string][][]byte) {
+	changes = map[string][][]byte{}
+	for _, line := range lines {
+		method := string(members(line)["method"])
+		if strings.HasSuffix(method, `/list_changed"`) || method == `"notifications/resources/updated"` {
+			changes[method] = append(changes[method], line)
+		} else {
+			rest = append(rest, line)
+		}
+	}
+	return rest, changes
 }
 
 // compareLines reports the first line that is not the same.
@@ -136,17 +212,27 @@ func excerpt(line []byte, at int) string {
 	return fmt.Sprintf("%q (%d bytes)", line[from:to], len(line))
 }
 
+// teeID is the environment variable that tells a tee the id of the one around
+// it.
+const teeID = "PENSTOCK_PEERS_TEE"
+
 // tee is the program that passes every byte on between its own standard
 // streams and a server that it starts, and records what passes:
 // tee RECORDING COMMAND ARG…. Its exit code is the server's.
+//
+// Some clients start their server more than once, so each process has a
+// recording of its own: RECORDING.ID, where a tee within a tee has the outer
+// one's id.
 func tee(args []string) int {
-	file, err := os.Create(args[0])
+	id := cmp.Or(os.Getenv(teeID), strconv.Itoa(os.Getpid()))
+	file, err := os.Create(args[0] + "." + id)
 	if err != nil {
 		return complain(err)
 	}
 	defer file.Close()
 	rec := &recorder{w: file}
 	cmd := exec.Command(args[1], args[2:]...)
+	cmd.Env = append(os.Environ(), teeID+"="+id)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -159,13 +245,7 @@ func tee(args []string) int {
 	if err := cmd.Start(); err != nil {
 		return complain(err)
 	}
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
-	go func() { // ends with the process
-		for s := range signals {
-			cmd.Process.Signal(s)
-		}
-	}()
+	forwardSignals(cmd.Process)
 	go func() { // ends with the process: nothing interrupts the read
 		passLines(stdin, os.Stdin, func(line []byte) error { return rec.add(true, line) })
 		rec.add(true, nil)
@@ -173,6 +253,18 @@ func tee(args []string) int {
 	}()
 	passLines(os.Stdout, stdout, func(line []byte) error { return rec.add(false, line) })
 	return exitCode(cmd.Wait())
+}
+
+// forwardSignals passes on what asks this process to end, so that the whole
+// chain ends when a client ends its first process.
+func forwardSignals(to *os.Process) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
+	go func() { // ends with the process
+		for s := range signals {
+			to.Signal(s)
+		}
+	}()
 }
 
 // passLines copies line by line, each in one write after see has seen it. It

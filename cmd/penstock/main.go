@@ -12,11 +12,17 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
+
+	"github.com/penstock-dev/penstock/internal/hostile"
 )
 
 // main is the only place that ends the process: os.Exit skips deferred calls,
-// so nothing below it may use it.
+// so nothing below it may use it. The servers of the demo are this program
+// again and none of the rest.
 func main() {
+	hostile.Main()
 	env := &environment{
 		stdin:   os.Stdin,
 		stdout:  os.Stdout,
@@ -31,6 +37,17 @@ func main() {
 type environment struct {
 	stdin, stdout, stderr *os.File
 	environ               []string // as os.Environ gives it
+}
+
+// lookup returns the value of a variable, "" if it is not set. Of several, the
+// last counts, as in os/exec.
+func (e *environment) lookup(name string) string {
+	for _, kv := range slices.Backward(e.environ) {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			return v
+		}
+	}
+	return ""
 }
 
 // exitUsage is the exit code for a command line that makes no sense, the same
@@ -77,7 +94,8 @@ func usageError(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// report prints err for a person and returns the exit code: 0 without an
+// report prints err for a person, each of its lines with our name in front,
+// since hosts mix them with what servers write, and returns the exit code: 0 without an
 // error, the code that the error names, else 1.
 func report(w io.Writer, err error) int {
 	if err == nil {
@@ -88,7 +106,9 @@ func report(w io.Writer, err error) int {
 		code, silent = e.code, e.err == nil
 	}
 	if !silent {
-		fmt.Fprintf(w, "penstock: %s\n", printable(err.Error()))
+		for line := range strings.Lines(printable(err.Error()) + "\n") {
+			fmt.Fprint(w, "penstock: ", line)
+		}
 	}
 	if e := (*hintError)(nil); errors.As(err, &e) {
 		fmt.Fprintf(w, "%s\n", printable(e.hint))

@@ -19,24 +19,63 @@ every call moving. Put "penstock run --" in front of a server's command in your
 agent's configuration: the server works as before, but a huge result, a flood
 of log lines, a stalled reader or a half-dead process can no longer freeze the
 agent.`,
-		Example: `  penstock doctor            check this machine and your settings
+		Example: `  penstock demo              see an agent freeze, and not freeze
+  penstock doctor            check this machine and your settings
   penstock run -- CMD ARG…   run one MCP server behind the gate
   penstock config show       see every setting and where its value comes from`,
 		Args:          commandArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE:          showHelp,
+		Version:       buildVersion().String(),
 		SilenceErrors: true, // main prints them
 		SilenceUsage:  true, // a page of usage hides the error above it
+
+		DisableFlagsInUseLine: true,
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetHelpCommand(newHelpCmd(root))
 	root.SetIn(env.stdin)
 	root.SetOut(env.stdout)
 	root.SetErr(env.stderr)
 
 	// The subcommands, one file each, in alphabetical order.
 	root.AddCommand(
+		newConfigCmd(env),
+		newDemoCmd(env),
+		newDoctorCmd(env),
+		newRunCmd(env),
 		newVersionCmd(env),
 	)
+	// Cobra answers a shell that it does not know with a page of help and 0.
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.Args, cmd.RunE = commandArgs, showHelp
+		}
+	}
 	return root
 }
+
+// newHelpCmd replaces cobra's own, which ends with 0 for a command that does
+// not exist.
+func newHelpCmd(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [command]",
+		Short: "Help about any command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, rest, err := root.Find(args)
+			if err == nil {
+				err = commandArgs(cmd, rest)
+			}
+			if err != nil {
+				return err
+			}
+			cmd.InitDefaultHelpFlag()
+			return cmd.Help()
+		},
+	}
+}
+
+func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
 // run executes one command line. What goes wrong before a command has started
 // is the fault of the command line and ends with exitUsage.
@@ -65,6 +104,14 @@ func markStart(cmd *cobra.Command, started *bool) {
 	for _, sub := range cmd.Commands() {
 		markStart(sub, started)
 	}
+}
+
+// noArgs is the Args of a command that takes none.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return usageError("%q takes no arguments, and got %q", cmd.CommandPath(), args[0])
 }
 
 // commandArgs is the Args of a command that has only subcommands: any argument

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -28,11 +27,11 @@ func newVersionCmd(env *environment) *cobra.Command {
 		Short: "Print which build this is",
 		Example: `  penstock version
   penstock version --json`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := buildVersion()
 			if asJSON {
-				return json.NewEncoder(env.stdout).Encode(v)
+				return writeJSON(env.stdout, v)
 			}
 			_, err := fmt.Fprintln(env.stdout, v)
 			return err

@@ -78,7 +78,6 @@ func (s *Session) hostBatch(e *rpc.Envelope) {
 		}
 		return
 	}
-	s.wakeForServer()
 }
 
 // unsendElement takes one call out of a batch that was not sent.
@@ -146,7 +145,6 @@ func (s *Session) serverBatch(g *generation, e *rpc.Envelope) {
 		data = rpc.Join(e.Data, elements, func(i int) bool { return keep[i] })
 	}
 	if s.toHost.Offer(rpc.Item{Data: line(data)}) {
-		wake(s.wakeHost)
 		return
 	}
 	s.stats.Overload++

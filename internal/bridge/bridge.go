@@ -99,6 +99,8 @@ type Session struct {
 	mu       sync.Mutex // guards all below
 	toHost   *rpc.Queue
 	toServer *rpc.Queue
+	hostOut  outlet
+	buffers  buffers
 	calls    rpc.Table[*request] // of the host
 	tokens   map[rpc.ID]*request // progress tokens of the host's open calls
 	asks     rpc.Table[*ask]     // requests of the server, by the id that the host sees
@@ -108,8 +110,10 @@ type Session struct {
 	start    starting
 	era      era
 	stats    counters
-	closing  bool // no new calls are sent
-	restored bool // the next tool result says that the server was restarted
+	closing  bool        // the host has gone, or the session is over
+	deadline *time.Timer // looks at the time limits of calls; nil until there is one
+	armed    bool        // deadline will fire
+	restored bool        // the next tool result says that the server was restarted
 }
 
 // request is one open request of the host.
@@ -125,7 +129,7 @@ type request struct {
 	stderr int64 // bytes of the server's stderr before it
 	gen    *generation
 
-	total, idle *time.Timer // nil where there is no limit
+	idleFrom time.Time // the last sign of life; zero where nothing limits it
 }
 
 // batch is a frame of several requests that waits to be sent.
@@ -149,12 +153,12 @@ func New(c Config, in io.ReadCloser, out io.WriteCloser, errw io.Writer) *Sessio
 		c: c, id: "s_" + hex.EncodeToString(id[:]), in: in, out: out,
 		log:      newLogger(errw, c.Name, c.StderrPerMinute),
 		captures: child.NewBudget(int64(c.StderrProcess)),
-		host:     frame.NewReader(in, frame.Options{Limit: c.WireLimit}),
 		wakeHost: make(chan struct{}, 1), wakeServer: make(chan struct{}, 1), wakeLife: make(chan struct{}, 1),
 		hostEOF: make(chan struct{}), hostGone: make(chan struct{}), ended: make(chan struct{}),
 		toHost: rpc.NewQueue(room, room.Max, maxItems), toServer: rpc.NewQueue(room, room.Max-c.WireLimit-slack/2, maxItems),
-		tokens: map[rpc.ID]*request{},
+		tokens: map[rpc.ID]*request{}, hostOut: newOutlet(out),
 	}
+	s.host = frame.NewReader(&beforeRead{in, s.push}, frame.Options{Limit: c.WireLimit})
 	return s
 }
 
@@ -191,7 +195,12 @@ func (s *Session) Run(ctx context.Context) (Exit, error) {
 
 	s.flush(ctx)
 	close(s.ended)
-	s.stopTimers()
+	s.mu.Lock()
+	s.closing = true
+	if s.deadline != nil {
+		s.deadline.Stop()
+	}
+	s.mu.Unlock()
 	s.out.Close() // a write that the host does not take ends here
 	s.in.Close()
 	writers.Wait()
@@ -226,7 +235,7 @@ func (s *Session) flush(ctx context.Context) {
 	for {
 		s.mu.Lock()
 		s.stats.flushing = true
-		empty := s.toHost.Len() == 0 && !s.stats.writingToHost
+		empty := s.toHost.Len() == 0 && !s.hostOut.busy
 		s.mu.Unlock()
 		if empty {
 			return
@@ -241,24 +250,6 @@ func (s *Session) flush(ctx context.Context) {
 	}
 }
 
-func (s *Session) stopTimers() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closing = true
-	for _, r := range s.calls.All {
-		r.stopTimers()
-	}
-}
-
-func (r *request) stopTimers() {
-	if r.total != nil {
-		r.total.Stop()
-	}
-	if r.idle != nil {
-		r.idle.Stop()
-	}
-}
-
 // wake lets the loop that waits on ch look again.
 func wake(ch chan struct{}) {
 	select {
@@ -267,9 +258,18 @@ func wake(ch chan struct{}) {
 	}
 }
 
+// locked runs f under the lock and lets out what it queued.
+func (s *Session) locked(f func()) {
+	s.mu.Lock()
+	f()
+	s.mu.Unlock()
+	s.push()
+}
+
 // readHost reads the host until it ends, and never waits for anything else.
 func (s *Session) readHost() {
 	defer close(s.hostEOF)
+	defer s.push()
 	for {
 		f, err := s.host.Next()
 		if err != nil {
@@ -281,42 +281,5 @@ func (s *Session) readHost() {
 		s.mu.Lock()
 		s.fromHost(f)
 		s.mu.Unlock()
-	}
-}
-
-// writeHost writes what is queued for the host.
-func (s *Session) writeHost() {
-	gone := false
-	for {
-		s.mu.Lock()
-		it, ok := s.toHost.Pop()
-		s.stats.writingToHost = ok
-		flushing := s.stats.flushing
-		s.mu.Unlock()
-		if !ok {
-			if flushing {
-				wake(s.wakeLife)
-			}
-			select {
-			case <-s.wakeHost:
-				continue
-			case <-s.ended:
-				return
-			}
-		}
-		if gone {
-			continue
-		}
-		n, err := s.out.Write(it.Data)
-		s.mu.Lock()
-		s.stats.BytesToHost += int64(n)
-		if err == nil {
-			s.stats.FramesToHost++
-		}
-		s.mu.Unlock()
-		if err != nil {
-			gone = true
-			close(s.hostGone)
-		}
 	}
 }

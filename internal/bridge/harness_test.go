@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 
 // patience bounds every wait of these tests. It is a ceiling for a machine
 // that is ten times slower than expected, not a measure.
-const patience = 60 * time.Second
+const patience = 30 * time.Second
 
 func config(args []string) Config {
 	return Config{
@@ -95,7 +95,7 @@ func start(t *testing.T, change func(*Config), fixture string, args ...string) *
 		outR.Close()
 		h.end()
 		if t.Failed() {
-			st, _ := json.MarshalIndent(h.s.Stats(), "", " ")
+			st, _ := json.Marshal(h.s.Stats())
 			t.Logf("log:\n%s\nstats: %s", h.log, st)
 		}
 	})
@@ -251,4 +251,13 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		}
 		time.Sleep(time.Millisecond)
 	}
+}
+
+func readLines(t *testing.T, path string) []string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
 }

@@ -52,7 +52,7 @@ func (s *Session) hostRequest(e *rpc.Envelope) {
 	if r == nil {
 		return
 	}
-	it := rpc.Item{Data: line(e.Data), Owner: r}
+	it := rpc.Item{Data: s.buffers.line(e.Data), Owner: r}
 	if r.listen != nil {
 		r.listen = it.Data
 	}
@@ -97,25 +97,15 @@ func (s *Session) open(e *rpc.Envelope) *request {
 		s.fail(r, call.FailedBeforeDispatch, "id in use", "The id of this request belongs to another one that is still open. "+notSent, facts{})
 		return nil
 	}
-	s.to(r, call.Validated, "")
+	s.to(r, call.Validated, now, "")
 	if t := rpc.MakeID(e.In(e.Token)); t != "" {
 		r.token = t
 		s.tokens[t] = r
 	}
 	s.era.request(e, r)
-	if t := s.c.Total; t > 0 && !unlimited(r) {
-		r.total = time.AfterFunc(t, func() { s.expire(r, "total", t) })
-	}
-	if t := s.c.Idle; t > 0 && !unlimited(r) {
-		r.idle = time.AfterFunc(t, func() { s.expire(r, "idle", t) })
-	}
-	s.to(r, call.Authorized, "")
+	s.limit(r, now)
+	s.to(r, call.Authorized, now, "")
 	return r
-}
-
-// unlimited reports whether r stays open by design.
-func unlimited(r *request) bool {
-	return r.Method == "subscriptions/listen" || r.Method == "tasks/result"
 }
 
 // queueCall puts a call's frame into the queue, or answers that it has no room.
@@ -124,16 +114,6 @@ func (s *Session) queueCall(r *request, it rpc.Item) {
 		s.stats.Overload++
 		s.fail(r, call.FailedBeforeDispatch, "queue full", "The server is not reading, and the queue of what waits for it is full. "+notSent, facts{})
 		return
-	}
-	s.wakeForServer()
-}
-
-// wakeForServer lets the writer look, and the life of the server if there is
-// none to write to.
-func (s *Session) wakeForServer() {
-	wake(s.wakeServer)
-	if s.server == nil {
-		wake(s.wakeLife)
 	}
 }
 
@@ -162,9 +142,7 @@ func (s *Session) hostNotification(e *rpc.Envelope) {
 		return
 	}
 	it.Data = line(e.Data)
-	if s.toServer.Offer(it) {
-		wake(s.wakeServer)
-	}
+	s.toServer.Offer(it)
 }
 
 // hostCancel ends a call that the host does not want any more. The call is over
@@ -211,19 +189,18 @@ func (s *Session) unsend(r *request) bool {
 // tellServer sends a cancellation of a dispatched call before all else, and
 // watches what the server does.
 func (s *Session) tellServer(r *request, notification []byte) {
-	s.toHost.Remove(func(it *rpc.Item) bool { return it.Owner == r }) // its progress
+	s.toHost.Remove(func(it *rpc.Item) bool { return it.Owner == r && it.Class == rpc.Drop }) // its progress
 	if s.server == nil || s.server != r.gen {
 		return
 	}
 	s.toServer.OfferSmall(rpc.Item{Data: notification, Urgent: true})
 	s.stats.CancelsSent++
-	wake(s.wakeServer)
 	g, seen := s.server, s.server.bytesOut()
 	if t := s.c.CancelGrace; t > 0 {
 		time.AfterFunc(t, func() { s.unacknowledged(r) })
 	}
 	if t := s.c.WedgeAfter; t > 0 {
-		time.AfterFunc(t, func() { s.wedged(g, seen) })
+		time.AfterFunc(t, func() { s.locked(func() { s.wedged(g, seen) }) })
 	}
 }
 
@@ -260,7 +237,6 @@ func (s *Session) hostResponse(e *rpc.Envelope) {
 		s.stats.Overload++
 		s.toServer.OfferSmall(rpc.Item{Data: refuse(a.raw, "the host's answer did not fit into the queue of what waits for this server")})
 	}
-	wake(s.wakeServer)
 }
 
 // refuseID answers a request of which only the id could be read.
@@ -278,8 +254,8 @@ func (s *Session) refuseID(id rpc.ID, method, text string) {
 
 // to moves a call. An impossible transition is a bug of ours; it must not end
 // the session of a user.
-func (s *Session) to(r *request, state call.State, cause string) {
-	if err := r.To(state, time.Now(), cause); err != nil {
+func (s *Session) to(r *request, state call.State, at time.Time, cause string) {
+	if err := r.To(state, at, cause); err != nil {
 		s.stats.Impossible++
 		s.log.say("bug", "please report: "+err.Error())
 	}
@@ -288,9 +264,8 @@ func (s *Session) to(r *request, state call.State, cause string) {
 // end makes the last transition of a call and releases what it holds. The
 // caller closes or buries its id.
 func (s *Session) end(r *request, state call.State, cause string) {
-	s.to(r, state, cause)
+	s.to(r, state, time.Now(), cause)
 	s.stats.end(state)
-	r.stopTimers()
 	if r.token != "" && s.tokens[r.token] == r {
 		delete(s.tokens, r.token)
 	}
@@ -313,23 +288,4 @@ func (s *Session) fail(r *request, state call.State, cause, text string, f facts
 		s.stats.HostOverrun = true
 		wake(s.wakeLife)
 	}
-	wake(s.wakeHost)
-}
-
-// expire ends a call whose time is over.
-func (s *Session) expire(r *request, which string, limit time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if r.State.Terminal() || s.closing {
-		return
-	}
-	s.stats.Timeouts++
-	text := fmt.Sprintf("The call did not end within its %s limit of %v. ", which, limit)
-	cause := which + " timeout"
-	if s.unsend(r) {
-		s.fail(r, call.FailedBeforeDispatch, cause, text+"The server was not reading. "+notSent, facts{})
-		return
-	}
-	s.fail(r, call.CancelledAfterDispatch, cause, text+"The server was told to stop. "+maySent, facts{})
-	s.cancelServer(r, "the call did not end within its time limit")
 }

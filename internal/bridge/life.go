@@ -27,6 +27,7 @@ type generation struct {
 	started time.Time
 
 	// Guarded by the session's lock.
+	stdin     outlet
 	out       *frame.Reader
 	prefix    bool              // ids of its requests are rewritten for the host
 	own       map[rpc.ID]string // requests of ours that are open: id to method
@@ -67,6 +68,7 @@ func (s *Session) spawn() error {
 	}
 	g.ch = ch
 	s.mu.Lock()
+	g.stdin = newOutlet(ch.Stdin())
 	s.server = g
 	s.stats.Starts++
 	if g.n > 1 {
@@ -82,7 +84,8 @@ func (s *Session) spawn() error {
 // anything but the moment at which the server is entered.
 func (s *Session) readServer(g *generation, r io.Reader) {
 	<-g.ready
-	out := frame.NewReader(r, frame.Options{Limit: s.c.WireLimit, EscapeSeparators: true})
+	defer s.push()
+	out := frame.NewReader(&beforeRead{r, s.push}, frame.Options{Limit: s.c.WireLimit, EscapeSeparators: true})
 	s.mu.Lock()
 	g.out = out
 	s.mu.Unlock()
@@ -201,6 +204,7 @@ func (s *Session) mourn(g *generation, how string) Exit {
 	s.dropForServer()
 	s.addStreams(g)
 	s.mu.Unlock()
+	s.push()
 	s.log.say("death", what)
 
 	g.ch.Stop(child.Ladder{Grace: hostGrace, TermNow: true}) // its group, if anything is left of it
@@ -223,7 +227,6 @@ func (s *Session) dropAsks() {
 		s.asks.Close(id)
 		if s.toHost.Remove(func(it *rpc.Item) bool { return it.Owner == a }) == 0 {
 			s.toHost.OfferSmall(rpc.Item{Data: cancelled(id, "the server died")})
-			wake(s.wakeHost)
 		}
 	}
 }
@@ -258,13 +261,12 @@ func exitCode(r child.Report) int {
 }
 
 // wedged looks whether a server has been silent since a cancellation while
-// requests cannot even be written to it.
+// requests cannot even be written to it. It is called with the lock held.
 func (s *Session) wedged(g *generation, seen int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.server != g || s.closing || g.bytesOut() != seen {
 		return
 	}
+	again := func() { time.AfterFunc(s.c.WedgeAfter, func() { s.locked(func() { s.wedged(g, seen) }) }) }
 	var waiting []*request
 	for _, r := range s.calls.All {
 		if r.State == call.Authorized {
@@ -272,7 +274,7 @@ func (s *Session) wedged(g *generation, seen int64) {
 		}
 	}
 	if len(waiting) == 0 {
-		time.AfterFunc(s.c.WedgeAfter, func() { s.wedged(g, seen) })
+		again()
 		return
 	}
 	s.stats.Unresponsive++
@@ -287,5 +289,5 @@ func (s *Session) wedged(g *generation, seen int64) {
 		wake(s.wakeLife)
 		return
 	}
-	time.AfterFunc(s.c.WedgeAfter, func() { s.wedged(g, seen) })
+	again()
 }

@@ -100,6 +100,7 @@ func (s *Session) next(ctx context.Context, g *generation, exit Exit) *generatio
 // giveUp answers all calls that wait, and every later one at once.
 func (s *Session) giveUp(why string) {
 	s.mu.Lock()
+	defer s.push()
 	defer s.mu.Unlock()
 	if s.start.gaveUp == "" {
 		s.start.gaveUp = why
@@ -239,7 +240,6 @@ func (s *Session) sendOwn(g *generation, saved []byte, method string) {
 	id := rpc.ID(`"penstock-` + rand.Text() + `"`)
 	g.own[id] = method
 	s.toServer.OfferSmall(rpc.Item{Data: line(rpc.Splice(data, h.ID.Span, []byte(id))), Urgent: true})
-	wake(s.wakeServer)
 }
 
 // replayed takes the answer to a request of ours, and reports whether e was
@@ -288,12 +288,10 @@ func (g *generation) replayed(s *Session, e *rpc.Envelope) bool {
 	}
 	s.toServer.Hold = false
 	s.restored = true
-	wake(s.wakeServer)
 	for _, kind := range after.listChanged() {
 		m := "notifications/" + kind + "/list_changed"
 		s.toHost.Offer(rpc.Item{Data: []byte(`{"jsonrpc":"2.0","method":"` + m + "\"}\n"), Class: rpc.Coalesce, Key: m + "  "})
 	}
-	wake(s.wakeHost)
 	return true
 }
 
@@ -322,6 +320,5 @@ func (s *Session) swallowAck(g *generation, id rpc.ID) bool {
 			})
 		}
 	}
-	wake(s.wakeHost)
 	return true
 }

@@ -64,14 +64,14 @@ func (s *Session) malformed(id rpc.ID, reason string) {
 		return
 	}
 	time.AfterFunc(malformedWait, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if r.State != call.Dispatched || s.closing {
-			return
-		}
-		r.Failure = call.Remote
-		s.fail(r, call.FailedAfterDispatch, "malformed answer", "The server's answer was broken ("+reason+"). "+maySent, facts{})
-		s.cancelServer(r, "the answer was malformed")
+		s.locked(func() {
+			if r.State != call.Dispatched || s.closing {
+				return
+			}
+			r.Failure = call.Remote
+			s.fail(r, call.FailedAfterDispatch, "malformed answer", "The server's answer was broken ("+reason+"). "+maySent, facts{})
+			s.cancelServer(r, "the answer was malformed")
+		})
 	})
 }
 
@@ -81,7 +81,6 @@ func (s *Session) serverOversize(f frame.Frame) {
 	switch {
 	case f.Method != "" && id != "":
 		s.toServer.OfferSmall(rpc.Item{Data: refuse(id, fmt.Sprintf("the request is larger than the wire limit of %d bytes", s.c.WireLimit))})
-		wake(s.wakeServer)
 	case f.Method != "":
 		s.log.say("oversize notification", fmt.Sprintf("dropped a %s of the server that is larger than the wire limit of %d bytes", f.Method, s.c.WireLimit))
 	case id == "":
@@ -127,7 +126,6 @@ func (s *Session) answer(r *request, text string) {
 		s.stats.HostOverrun = true
 		wake(s.wakeLife)
 	}
-	wake(s.wakeHost)
 }
 
 func (s *Session) serverResponse(g *generation, e *rpc.Envelope) {
@@ -162,12 +160,11 @@ func (s *Session) serverResponse(g *generation, e *rpc.Envelope) {
 
 // deliver queues an answer for the host, or says that it does not fit.
 func (s *Session) deliver(r *request, data []byte) {
-	if !s.toHost.Offer(rpc.Item{Data: line(data), Owner: r}) {
+	if !s.toHost.Offer(rpc.Item{Data: s.buffers.line(data), Owner: r}) {
 		s.stats.Overload++
 		s.answer(r, fmt.Sprintf("The server answered with %d bytes, but this host was not reading and what waits for it is full, so the answer was dropped. The call itself ran: do not repeat it blindly.", len(data)))
 		return
 	}
-	wake(s.wakeHost)
 }
 
 func (s *Session) serverRequest(g *generation, e *rpc.Envelope) {
@@ -202,14 +199,11 @@ func (s *Session) serverRequest(g *generation, e *rpc.Envelope) {
 		s.say(refuse(e.ID, "the host is not reading, and the queue of what waits for it is full"))
 		return
 	}
-	wake(s.wakeHost)
 }
 
 // say sends the server a small message of our own.
 func (s *Session) say(data []byte) {
-	if s.toServer.OfferSmall(rpc.Item{Data: data}) {
-		wake(s.wakeServer)
-	}
+	s.toServer.OfferSmall(rpc.Item{Data: data})
 }
 
 // answerAsk ends a request of the server with an error.
@@ -241,8 +235,8 @@ func (s *Session) serverNotification(g *generation, e *rpc.Envelope) {
 			s.stats.ServerDebris++
 			return
 		}
-		if r.idle != nil && !r.State.Terminal() {
-			r.idle.Reset(s.c.Idle)
+		if !r.idleFrom.IsZero() {
+			r.idleFrom = time.Now()
 		}
 		it.Owner = r
 	case "notifications/cancelled":
@@ -264,9 +258,7 @@ func (s *Session) serverNotification(g *generation, e *rpc.Envelope) {
 		return
 	}
 	it.Data = line(e.Data)
-	if s.toHost.Offer(it) {
-		wake(s.wakeHost)
-	}
+	s.toHost.Offer(it)
 }
 
 // serverCancel passes on that the server does not want an answer any more, or
@@ -291,5 +283,4 @@ func (s *Session) serverCancel(g *generation, e *rpc.Envelope) {
 		return
 	}
 	s.toHost.OfferSmall(rpc.Item{Data: line(data)})
-	wake(s.wakeHost)
 }

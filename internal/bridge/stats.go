@@ -12,13 +12,12 @@ import (
 // counters are what a session counts. Guarded by the session's lock.
 type counters struct {
 	Counters
-	states        map[call.State]int64
-	writingToHost bool
-	flushing      bool
-	server        StreamStats // of generations that ended
-	stderrSeen    int64       // likewise
-	stderrKept    int64
-	exits         []ServerExit
+	states     map[call.State]int64
+	flushing   bool        // the end of the session waits for the host's writer
+	server     StreamStats // of generations that ended
+	stderrSeen int64       // likewise
+	stderrKept int64
+	exits      []ServerExit
 }
 
 // Counters are the plain counts of a session.

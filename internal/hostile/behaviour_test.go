@@ -40,10 +40,17 @@ func TestOversizedFrameHasItsSize(t *testing.T) {
 }
 
 func TestOversizedIDBehindTheResult(t *testing.T) {
-	p := start(t, "oversized", "id=last", "bytes=70000")
-	p.call("5", "large", "")
-	if line := p.line(); len(line) != 70000 || !strings.HasSuffix(line, `},"id":5}`+"\n") {
-		t.Errorf("%d bytes that end in %q", len(line), line[len(line)-20:])
+	for place, tail := range map[string]string{"last": `},"id":5}`, "escaped": `},"\u0069d":5}`} {
+		p := start(t, "oversized", "id="+place, "bytes=70000", "shape=nested")
+		p.call("5", "large", "")
+		line := p.line()
+		if len(line) != 70000 || !strings.HasSuffix(line, tail+"\n") || !strings.Contains(line, `"id":999`) {
+			t.Errorf("%d bytes that end in %q", len(line), line[len(line)-20:])
+		}
+		var a answer
+		if err := json.Unmarshal([]byte(line), &a); err != nil || string(a.ID) != "5" {
+			t.Errorf("%s: %v, id %s", place, err, a.ID)
+		}
 	}
 }
 

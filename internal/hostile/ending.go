@@ -44,7 +44,8 @@ func endingFixtures() []Fixture {
 func (s *stage) ignoreSignals() {
 	c := make(chan os.Signal, 16)
 	signal.Notify(c, polite()...)
-	go func() { // ends with the process, as all that ignores does
+	s.record(Event{What: "note", Text: "ignores signals"}) // from here on; not yet at its start
+	go func() {                                            // ends with the process, as all that ignores does
 		for sig := range c {
 			s.record(Event{What: "signal", Text: sig.String()})
 		}

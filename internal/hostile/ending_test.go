@@ -3,6 +3,7 @@
 package hostile
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -57,6 +58,17 @@ func TestNeverReads(t *testing.T) {
 		t.Errorf("ledger %s", brief(p.events()))
 	}
 	p.kill()
+}
+
+// It takes not a byte more than it says, whatever is there to be read.
+func TestNeverReadsAhead(t *testing.T) {
+	f, _ := Lookup("never-reads")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // so that it does not wait for ever
+	in := strings.NewReader(call1 + "\n0123456789" + strings.Repeat("x", 1000))
+	if code := f.Run(ctx, []string{"after=1", "bytes=10"}, in, io.Discard, io.Discard); code != 0 || in.Len() != 1000 {
+		t.Errorf("status %d, %d bytes left, want 1000", code, in.Len())
+	}
 }
 
 func TestIgnoresEOF(t *testing.T) {
@@ -216,7 +228,7 @@ func TestGrandchildHoldsThePipes(t *testing.T) {
 		if own, _ := syscall.Getpgid(0); (group == own) == setsid {
 			t.Errorf("setsid=%v: group %d, ours is %d", setsid, group, own)
 		}
-		if _, err := Await(p.ctx, p.ledger, func(e Event) bool { return e.PID == pid && e.What == "start" }); err != nil {
+		if _, err := Await(p.ctx, p.ledger, func(e Event) bool { return e.PID == pid && e.Text == "ignores signals" }); err != nil {
 			t.Fatal(err)
 		}
 		_ = syscall.Kill(pid, syscall.SIGTERM)

@@ -330,6 +330,39 @@ func TestModernEra(t *testing.T) {
 	}
 }
 
+func TestSubscriptions(t *testing.T) {
+	p := start(t, "restarts", "era=modern", "starts="+filepath.Join(t.TempDir(), "starts"))
+	p.call("1", "change", "")
+	if a := p.answer(); a.text() != "changed" { // nobody listens
+		t.Errorf("got %+v", a)
+	}
+	p.send(`{"jsonrpc":"2.0","id":"a","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true}}}`)
+	const want = `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"toolsListChanged":true},"_meta":{"io.modelcontextprotocol/subscriptionId":"a"}}}`
+	if got := p.line(); got != want+"\n" {
+		t.Errorf("got %s", got)
+	}
+	p.call("2", "change", "")
+	if a := p.answer(); a.Method != "notifications/tools/list_changed" || !strings.Contains(string(a.Params), `"io.modelcontextprotocol/subscriptionId":"a"`) {
+		t.Errorf("got %+v", a)
+	}
+	p.answer()
+	p.cancel(`"a"`)
+	p.await("cancelled", "")
+	p.call("3", "change", "")
+	if a := p.answer(); a.text() != "changed" {
+		t.Errorf("got %+v", a)
+	}
+	q := start(t, "restarts", "starts="+filepath.Join(t.TempDir(), "starts"))
+	q.send(`{"jsonrpc":"2.0","id":"a","method":"subscriptions/listen","params":{"notifications":{}}}`)
+	if a := q.answer(); a.Error == nil || a.Error.Code != -32601 {
+		t.Errorf("got %+v", a)
+	}
+	q.call("1", "change", "")
+	if a := q.answer(); a.Method != "notifications/tools/list_changed" {
+		t.Errorf("got %+v", a)
+	}
+}
+
 func TestArgumentsAreStrict(t *testing.T) {
 	for _, tc := range []struct {
 		name, want string

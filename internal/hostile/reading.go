@@ -39,7 +39,7 @@ func readingFixtures() []Fixture {
 				}
 				return newServer(s).serve()
 			}),
-		fixture(Server, "restarts", "knows how often it was started: tool \"generation\" tells it, \"crash\" ends the process",
+		fixture(Server, "restarts", "knows how often it was started: tool \"generation\" tells it, \"crash\" ends the process, \"change\" sends list_changed",
 			[]Key{{Name: "starts", Meaning: "file that gets a line for each start"}}, restarts),
 	}
 }
@@ -77,7 +77,8 @@ func neverReads(s *stage) int {
 
 func readThenBlock(s *stage) int {
 	srv := newServer(s)
-	srv.lines = bufio.NewReader(single{s.in})
+	// The buffer is as large as the first part: no more than that is read before the write.
+	srv.lines = bufio.NewReaderSize(s.in, int(s.number("first")))
 	for {
 		// A line that fits into first bytes is answered as usual.
 		head, err := srv.lines.Peek(1)
@@ -147,6 +148,11 @@ func restarts(s *stage) int {
 	srv := newServer(s,
 		tool{name: "generation", description: "Tells how often the server was started.", hints: `{"readOnlyHint":true}`,
 			run: func(_ context.Context, srv *server, m message, _ call) { srv.content(m, strconv.Itoa(gen)) }},
+		tool{name: "change", description: "Says that the tools changed.",
+			run: func(_ context.Context, srv *server, m message, _ call) {
+				srv.changed()
+				srv.content(m, "changed")
+			}},
 		tool{name: "crash", description: "Ends the process without an answer.",
 			run: func(context.Context, *server, message, call) { s.die(3) }},
 	)

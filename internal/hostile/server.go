@@ -69,6 +69,8 @@ type server struct {
 	calls sync.WaitGroup
 	mu    sync.Mutex
 	live  map[string]context.CancelFunc // slow calls by raw id; guarded by mu
+
+	listens []json.RawMessage // ids of open subscriptions/listen; of the read loop
 }
 
 func newServer(s *stage, more ...tool) *server {
@@ -154,6 +156,12 @@ func (s *server) take(m message) {
 		s.result(m, `"supportedVersions":["2026-07-28"],"capabilities":`+capabilities+`,"ttlMs":0,"cacheScope":"private"`)
 	case "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe":
 		s.result(m, "")
+	case "subscriptions/listen":
+		if s.text("era") == "legacy" {
+			s.refuse(m, -32601, "method not found: subscriptions/listen")
+			return
+		}
+		s.listen(m)
 	case "tools/list":
 		s.page(m, "tools", s.describe(s.tools))
 	case "tools/call":
@@ -249,7 +257,36 @@ func (s *server) dispatch(m message) {
 	})
 }
 
-// cancel ends the slow call that m names.
+// listen acknowledges m, which then stays open until it is cancelled.
+func (s *server) listen(m message) {
+	var p struct {
+		Notifications json.RawMessage `json:"notifications"`
+	}
+	if json.Unmarshal(m.Params, &p) != nil || p.Notifications == nil {
+		s.refuse(m, -32602, "notifications are missing")
+		return
+	}
+	s.listens = append(s.listens, m.ID)
+	s.notify("notifications/subscriptions/acknowledged", `{"notifications":`+string(p.Notifications)+`,`+subscription(m.ID)+`}`)
+}
+
+// subscription is the member that ties a notification to a listen.
+func subscription(id json.RawMessage) string {
+	return `"_meta":{"io.modelcontextprotocol/subscriptionId":` + string(id) + `}`
+}
+
+// changed says that the tools changed: on each open listen, or, if there is
+// none and the era allows it, unasked.
+func (s *server) changed() {
+	for _, id := range s.listens {
+		s.notify("notifications/tools/list_changed", `{`+subscription(id)+`}`)
+	}
+	if len(s.listens) == 0 && s.text("era") != "modern" {
+		s.notify("notifications/tools/list_changed", `{}`)
+	}
+}
+
+// cancel ends the slow call or the listen that m names.
 func (s *server) cancel(m message) {
 	var p struct {
 		RequestID json.RawMessage `json:"requestId"`
@@ -257,6 +294,10 @@ func (s *server) cancel(m message) {
 	_ = json.Unmarshal(m.Params, &p)
 	if s.whenCancelled != nil {
 		s.whenCancelled(p.RequestID)
+	}
+	if i := slices.IndexFunc(s.listens, func(id json.RawMessage) bool { return string(id) == string(p.RequestID) }); i >= 0 {
+		s.listens = slices.Delete(s.listens, i, i+1)
+		s.record(Event{What: "cancelled", ID: p.RequestID})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,6 +19,10 @@ const MaxID = 1 << 10
 // zero ID means that there is none.
 type ID string
 
+// separators are the first bytes of U+2028 and U+2029, which are escaped on the
+// way to a host.
+var separators = []byte("\xe2\x80")
+
 // MakeID returns the ID of the raw JSON value, or "" if it is neither a string
 // nor a number, or longer than [MaxID].
 func MakeID(raw []byte) ID {
@@ -27,7 +31,7 @@ func MakeID(raw []byte) ID {
 	}
 	switch c := raw[0]; {
 	case c == '"':
-		if bytes.IndexByte(raw, '\\') >= 0 {
+		if bytes.IndexByte(raw, '\\') >= 0 || bytes.Contains(raw, separators) {
 			return ID(frame.Quote(nil, frame.Unquote(raw)))
 		}
 		return ID(raw)

@@ -84,7 +84,7 @@ func (q *Queue) Offer(it Item) bool {
 	if it.Class == Coalesce && q.coalesce(it) {
 		return true
 	}
-	cost := len(it.Data) + itemCost
+	cost := cap(it.Data) + itemCost // a buffer is held whole
 	for !q.fits(cost) || q.Len() >= q.maxItems {
 		if cost > q.maxBytes || !q.dropOldest() {
 			q.Dropped.Refused++
@@ -109,7 +109,7 @@ func (q *Queue) charge(cost int) {
 // is full. It reports false if that is used up too: then the peer asks without
 // ever reading answers.
 func (q *Queue) OfferSmall(it Item) bool {
-	cost := len(it.Data) + itemCost
+	cost := cap(it.Data) + itemCost
 	if cost > maxSmall || q.small+cost > reserve {
 		return q.Offer(it)
 	}
@@ -131,7 +131,7 @@ func (q *Queue) coalesce(it Item) bool {
 	for i := range q.normal {
 		old := &q.normal[i]
 		if old.Class == Coalesce && old.Key == it.Key {
-			grow := len(it.Data) - len(old.Data)
+			grow := cap(it.Data) - cap(old.Data)
 			if !q.fits(grow) {
 				return false
 			}
@@ -153,6 +153,18 @@ func (q *Queue) dropOldest() bool {
 		}
 	}
 	return false
+}
+
+// Peek returns the bytes of the item that Pop would return, and reports whether
+// there is one.
+func (q *Queue) Peek() (n int, ok bool) {
+	switch {
+	case len(q.urgent) > 0:
+		return len(q.urgent[0].Data), true
+	case len(q.normal) > 0 && !q.Hold:
+		return len(q.normal[0].Data), true
+	}
+	return 0, false
 }
 
 // Pop takes the next item, and reports false if there is none that may go.
@@ -201,7 +213,7 @@ func (q *Queue) Find(match func(*Item) bool) *Item {
 
 // Replace gives an item that Find returned shorter bytes.
 func (q *Queue) Replace(it *Item, data []byte) {
-	q.charge(len(data) - len(it.Data))
+	q.charge(cap(data) - cap(it.Data))
 	it.Data = data
 }
 
@@ -210,7 +222,7 @@ func (q *Queue) Clear() { q.Remove(func(*Item) bool { return true }) }
 
 func (q *Queue) cut(list *[]entry, i int) {
 	e := (*list)[i]
-	if cost := len(e.Data) + itemCost; e.small {
+	if cost := cap(e.Data) + itemCost; e.small {
 		q.small -= cost
 	} else {
 		q.charge(-cost)
