@@ -315,14 +315,14 @@ func makeCases(t *testing.T, l *testLog, f *frozen, a, b *Writer, old []tamperOp
 	forkLog := &testLog{t: t, dir: fork, recipients: l.recipients}
 	fw := forkLog.open(nil)
 	forkLog.close(fw)
+	f.Anchors["fork"] = string(forkLog.anchor()) // shorter than the original
 	w3 := forkLog.open(nil)
-	forkLog.close(w3) // longer than the original
+	forkLog.close(w3) // longer
 	forkOps := snapshot(t, fork)
-	f.Anchors["fork"] = string(forkLog.anchor())
 	cases = append(cases,
 		tamperCase{22, "a fork, older anchor", forkOps, "old", []string{"first"}, 0, true, 0, ""},
 		tamperCase{22, "a fork, anchor of the other history", forkOps, "old", []string{"last"}, 0, true, 30, ""},
-		tamperCase{22, "the anchor of a fork", nil, "old", []string{"fork"}, 0, true, 30, ""},
+		tamperCase{22, "the anchor of a fork", nil, "old", []string{"fork"}, 0, true, 30, "another history"},
 	)
 	// 32: a signature by somebody unknown is ignored, in front and behind; a
 	// checkpoint of another origin is not.

@@ -147,6 +147,16 @@ func TestEpochCutShort(t *testing.T) {
 	for _, pin := range []string{old, vkey} {
 		wantVerdict(t, l.verify(func(o *VerifyOptions) { o.VKey = pin }), Incomplete, "(pinned)")
 	}
+	name := filepath.Join(l.dir, epochName(2))
+	both, err := os.ReadFile(name)
+	must(t, err)
+	cp, _, err := openCheckpoint(both, s.key.verifier)
+	must(t, err)
+	alone, err := cp.sign(s.key.signer)
+	must(t, err)
+	must(t, os.WriteFile(name, alone, 0o600))
+	wantVerdict(t, l.verify(func(o *VerifyOptions) { o.VKey = old }), Failed, "not signed by both keys")
+	must(t, os.WriteFile(name, both, 0o600))
 	other := newTestLog(t)
 	other.spine()
 	wantVerdict(t, l.verify(func(o *VerifyOptions) { o.VKey = other.vkey() }), Failed, "never signed by the pinned key")

@@ -116,3 +116,23 @@ func TestEveryTruncationOfAnOpenStrand(t *testing.T) {
 		t.Errorf("%d cuts pass as whole, want one for each commit", whole)
 	}
 }
+
+// Whoever has the strand's key can write another strand; the spine has seen the
+// first.
+func TestHeadsBindAnOpenStrand(t *testing.T) {
+	l := newTestLog(t)
+	w := l.open(nil)
+	settle(t, w)
+	dir := copyLog(t, l.dir)
+	l.close(w)
+	path := filepath.Join(dir, segmentName(w.id, 0))
+	frames, _ := framesOf(t, path)
+	h, err := parseHeader(frames[0][frameHead:])
+	must(t, err)
+	h.created++
+	frame := appendFrame(nil, frameHeader, h.marshal())
+	must(t, os.WriteFile(path, state{}.link(frame).appendCommit(frame, w.id, w.key), 0o600))
+	r, err := Verify(context.Background(), dir, VerifyOptions{})
+	must(t, err)
+	wantVerdict(t, r, Failed, "is not what the spine says")
+}
