@@ -38,6 +38,13 @@ func openCheckpoint(msg []byte, by ...note.Verifier) (*checkpoint, []note.Signat
 		}
 		return nil, nil, errors.New("checkpoint is malformed or its signature is wrong")
 	}
+	for _, sig := range n.Sigs {
+		// The library takes base64 whose last bits are not zero; one text for
+		// each signature leaves nothing that can be changed unseen.
+		if _, err := b64.DecodeString(sig.Base64); err != nil {
+			return nil, nil, errors.New("checkpoint's signature is not strict base64")
+		}
+	}
 	parts := strings.SplitN(n.Text, "\n", 3)
 	if len(parts) != 3 {
 		return nil, nil, errors.New("checkpoint is malformed")

@@ -159,3 +159,10 @@ func (nullFile) Sync() error                 { return nil }
 func (nullFile) Reserve(int64) error         { return nil }
 func (nullFile) Linked() (bool, error)       { return true, nil }
 func (nullFile) Close() error                { return nil }
+
+func ignoreUnsupported(err error) error {
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	return err
+}

@@ -83,15 +83,14 @@ func sealText(text, passphrase string) (string, error) {
 	if testOnlyWorkFactor != 0 {
 		r.SetWorkFactor(testOnlyWorkFactor)
 	}
-	var b bytes.Buffer
+	sealed, err := sealTo(text, r)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
 	a := armor.NewWriter(&b)
-	w, err := age.Encrypt(a, r)
-	if err == nil {
-		if _, err = io.WriteString(w, text); err == nil {
-			if err = w.Close(); err == nil {
-				err = a.Close()
-			}
-		}
+	if _, err = a.Write(sealed); err == nil {
+		err = a.Close()
 	}
 	return b.String(), err
 }
@@ -157,20 +156,4 @@ func ReadIdentities(path string, passphrase func() (string, error)) (*Identities
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return ids, nil
-}
-
-// Recipients returns the public halves, sorted.
-func (ids *Identities) Recipients() (*Recipients, error) {
-	var b strings.Builder
-	for _, i := range ids.ages {
-		switch i := i.(type) {
-		case *age.X25519Identity:
-			b.WriteString(i.Recipient().String() + "\n")
-		case *age.HybridIdentity:
-			b.WriteString(i.Recipient().String() + "\n")
-		default:
-			return nil, errors.New("an identity that does not name its recipient")
-		}
-	}
-	return ParseRecipients(b.String())
 }

@@ -153,6 +153,15 @@ func call(t testing.TB, w *Writer, name string) {
 	must(t, i.Terminal(outcomeBody(name)))
 }
 
+// settle waits until all that was taken is on the disk.
+func settle(t testing.TB, w *Writer) {
+	t.Helper()
+	r, err := w.Append([]byte(`{"v":1,"k":"note","call":""}`), Durable)
+	must(t, err)
+	_, err = r.Wait(context.Background())
+	must(t, err)
+}
+
 func intentBody(name string) []byte {
 	return fmt.Appendf(nil, `{"v":1,"k":"intent","call":%q}`, name)
 }
@@ -253,3 +262,6 @@ func equal[S ~[]E, E comparable](t testing.TB, got, want S) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
 }
+
+// roles are what the test binary can play, filled by the files that need them.
+var roles = map[string]func(args []string){}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -57,7 +58,9 @@ func (w *Writer) Diagnostic(body []byte) error {
 
 // Missed says that a record of that class was not written although what it is
 // about went on: a call let through unrecorded. It is counted, and becomes part
-// of a gap record as soon as there is room. why is a word or two.
+// of a gap record as soon as there is room. why is a word or two. It is for
+// records that were refused, not for those that are late: these still arrive,
+// or are counted as lost by Close.
 func (w *Writer) Missed(class Class, why string) {
 	w.mu.Lock()
 	w.stats.Unrecorded++
@@ -70,11 +73,20 @@ func (w *Writer) Missed(class Class, why string) {
 func (w *Writer) gap(class Class, now time.Time, why string) {
 	g := &w.gaps[class]
 	if g.Count == 0 {
-		// 64 bytes keep the record within the room that is kept for it.
-		*g = Gap{Class: class, First: now, Why: why[:min(len(why), 64)]}
+		*g = Gap{Class: class, First: now, Why: tidy(why)}
 	}
 	g.Count++
 	g.Last = now
+}
+
+// tidy keeps a reason within the room that is kept for a gap record.
+func tidy(why string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x20 || r >= 0x7f || strings.ContainsRune(`"\<>&`, r) {
+			return '-'
+		}
+		return r
+	}, why[:min(len(why), 64)])
 }
 
 // admit queues a record, or says why not.
@@ -91,7 +103,7 @@ func (w *Writer) admit(class Class, body []byte, level Level, slot bool) (*item,
 		it.done = make(chan struct{})
 		it.right = true
 	}
-	it.body = append(it.body, body...)
+	it.hold(w, body)
 	w.mu.Lock()
 	err := w.refusal(level, now)
 	waits := class == ClassTerminal && err != nil && !w.closing
@@ -114,7 +126,9 @@ func (w *Writer) admit(class Class, body []byte, level Level, slot bool) (*item,
 		case w.pending()+w.open+records > w.cfg.MaxRecords || w.bytes+memory > w.cfg.MaxBytes:
 			err = fmt.Errorf("%w: the disk is behind by %d records", ErrFull, w.pending())
 		case w.room-w.cost-w.kept < disk && !waits:
-			err = fmt.Errorf("%w: the disk is full", ErrFull)
+			if err = fmt.Errorf("%w: it is not written fast enough", ErrFull); w.roomErr != nil {
+				err = fmt.Errorf("%w: %w", ErrFull, w.roomErr)
+			}
 		}
 	}
 	if err != nil {
@@ -125,6 +139,7 @@ func (w *Writer) admit(class Class, body []byte, level Level, slot bool) (*item,
 			w.gap(class, now, "refused")
 		}
 		w.mu.Unlock()
+		it.letGo(w)
 		return nil, err
 	}
 	if it.right {
@@ -140,6 +155,25 @@ func (w *Writer) admit(class Class, body []byte, level Level, slot bool) (*item,
 	// A lone diagnostic waits for company, or for its time.
 	signal(w.wake)
 	return it, nil
+}
+
+// hold copies the body into a buffer that may have been used before.
+func (it *item) hold(w *Writer, body []byte) {
+	it.buf, _ = w.bodies.Get().(*[]byte)
+	if it.buf == nil {
+		it.buf = new([]byte)
+	}
+	*it.buf = append((*it.buf)[:0], body...)
+	it.body = *it.buf
+}
+
+// letGo gives the buffer back: nothing reads the body any more.
+func (it *item) letGo(w *Writer) {
+	it.body = nil
+	if it.buf != nil {
+		w.bodies.Put(it.buf)
+		it.buf = nil
+	}
 }
 
 func (w *Writer) slotCost() int64 { return recordCost(w.cfg.SlotBytes) }
@@ -282,7 +316,8 @@ func (i *Intent) Terminal(body []byte) error {
 	if bytes.HasPrefix(body, ownPrefix) {
 		return fmt.Errorf("%w: it starts as the log's own records do", ErrBody)
 	}
-	it := &item{class: ClassTerminal, body: append([]byte(nil), body...), cost: recordCost(len(body)), at: time.Now()}
+	it := &item{class: ClassTerminal, cost: recordCost(len(body)), at: time.Now()}
+	it.hold(w, body)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !i.end() {

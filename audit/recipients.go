@@ -125,17 +125,22 @@ func keyFileText(id ID, segment int, secret [32]byte) string {
 // sealKey makes the key file of a segment, with a fresh secret.
 func (r *Recipients) sealKey(id ID, segment int) (secret [32]byte, file []byte, err error) {
 	rand.Read(secret[:])
+	file, err = sealTo(keyFileText(id, segment, secret), r.ages...)
+	if err != nil {
+		err = fmt.Errorf("seal segment key: %w", err)
+	}
+	return secret, file, err
+}
+
+func sealTo(text string, to ...age.Recipient) ([]byte, error) {
 	var b bytes.Buffer
-	w, err := age.Encrypt(&b, r.ages...)
+	w, err := age.Encrypt(&b, to...)
 	if err == nil {
-		if _, err = io.WriteString(w, keyFileText(id, segment, secret)); err == nil {
+		if _, err = io.WriteString(w, text); err == nil {
 			err = w.Close()
 		}
 	}
-	if err != nil {
-		return secret, nil, fmt.Errorf("seal segment key: %w", err)
-	}
-	return secret, b.Bytes(), nil
+	return b.Bytes(), err
 }
 
 // maxKeyFile bounds a key file: some hundred recipients.

@@ -71,6 +71,9 @@ func (s *Spine) sweep(ctx context.Context, id ID, signer [32]byte) (at state, de
 	if err := w.run(); err != nil {
 		return at, true, err
 	}
+	for k := max(0, w.segments-2); k < w.segments; k++ { // it may have died between two
+		s.trim(segmentName(id, k))
+	}
 	e := &entry{kind: kindOrphan, strand: id, at: w.state}
 	if w.end == endClose {
 		e.kind = kindClose
@@ -81,6 +84,24 @@ func (s *Spine) sweep(ctx context.Context, id ID, signer [32]byte) (at state, de
 		}
 		return []*entry{e}, nil
 	})
+}
+
+// trim gives back the room that a dead writer had kept behind a file. It
+// sets the size that the file has, so nothing of it changes; where that fails
+// the room stays taken until the strand is pruned.
+func (s *Spine) trim(name string) {
+	st, err := s.root.Lstat(name)
+	if err != nil || !st.Mode().IsRegular() {
+		return
+	}
+	f, err := s.root.OpenFile(name, os.O_WRONLY|openNonblock, 0)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	if now, err := f.Stat(); err == nil && os.SameFile(st, now) {
+		f.Truncate(now.Size())
+	}
 }
 
 // seekLast sets from to the last segment that has a start: where a strand ends

@@ -70,25 +70,22 @@ func (w *Writer) step(now time.Time) (wait time.Duration, quit bool) {
 	age := time.Unix(w.seg.opened, 0).Add(rotateAfter)
 	due := w.seg.size >= w.cfg.SegmentBytes || w.seg.leaves >= rotateLeaves || !now.Before(age)
 	mayRotate := !w.syncing && !closing && !now.Before(w.probeAt)
-	if rotate && mayRotate { // before anything is sealed to the old recipients
-		w.rotateSegment(now)
-		return 0, false
-	}
-	if write && !(rotate && w.syncing) {
-		w.writeBatch(now)
-		return 0, false
-	}
 	syncAt := w.unsynced.Add(w.cfg.SyncAfter)
 	if w.lazy {
 		syncAt = w.unsynced.Add(w.cfg.LazyAfter)
 	}
 	crowded := held > w.cfg.MaxRecords/4 || heldBytes > w.cfg.MaxBytes/2
-	if held > 0 && !w.syncing && (waiting > 0 || closing || crowded || !now.Before(syncAt)) {
+	switch {
+	// Before a write: under load there is always something to write, and a
+	// change of recipients holds for what is written from now on.
+	case (rotate || due) && mayRotate:
+		w.rotateSegment(now)
+		return 0, false
+	case held > 0 && !w.syncing && (waiting > 0 || closing || crowded || !now.Before(syncAt)):
 		w.startSync(now)
 		return 0, false
-	}
-	if due && mayRotate {
-		w.rotateSegment(now)
+	case write && !(rotate && w.syncing):
+		w.writeBatch(now)
 		return 0, false
 	}
 	if closing && idle && held == 0 && gaps == 0 && !w.syncing {
@@ -238,8 +235,8 @@ func (w *Writer) writeBatch(now time.Time) {
 			}
 		}
 	}
-	more := w.room-w.cost-w.kept < w.cfg.Reserve/2
-	want := w.cost + w.kept + w.cfg.Reserve
+	more := w.room-w.cost-w.kept < w.cfg.Reserve
+	want := w.cost + w.kept + w.cfg.Reserve + roomStep
 	w.mu.Unlock()
 	if cap(w.buf) > 4*maxBatch {
 		w.buf = nil
@@ -263,14 +260,16 @@ func (w *Writer) moreRoom(want int64) {
 	back := w.atDisk()
 	err := w.seg.file.Reserve(want)
 	back()
+	w.mu.Lock()
+	w.roomErr = err
+	if err == nil {
+		w.room = want
+	}
+	w.mu.Unlock()
 	if err != nil {
 		w.roomAt = time.Now().Add(probeEvery)
 		w.cfg.Log.Warn("audit log: no more room on the disk", "err", err)
-		return
 	}
-	w.mu.Lock()
-	w.room = want
-	w.mu.Unlock()
 }
 
 // startSync begins to sync what was written.
@@ -312,6 +311,7 @@ func (w *Writer) settled(r syncResult) {
 		}
 		it.stage = stageGone
 		w.bytes -= int64(len(it.body))
+		it.letGo(w)
 	}
 	w.held = append([]*item(nil), w.held[r.upTo:]...)
 	w.unsynced = time.Time{}
@@ -380,7 +380,7 @@ func (w *Writer) breakNow(err error) {
 func (w *Writer) prepare() (sg *segment, h *header, secret [32]byte, room int64, err error) {
 	w.mu.Lock()
 	r := w.recipients
-	room = w.cost + w.kept + w.cfg.Reserve
+	room = w.cost + w.kept + w.cfg.Reserve + roomStep
 	w.mu.Unlock()
 	h = &header{strand: w.id, segment: w.next, signer: [32]byte(w.key[32:]), origin: w.origin, created: time.Now().Unix()}
 	sg, secret, err = createSegment(w.disk, h, r, room+4<<10)
@@ -418,7 +418,7 @@ func (w *Writer) begin(sg *segment, h *header, secret [32]byte, room int64) erro
 	w.durable = sg.state
 	w.broken = nil
 	w.rotate = w.recipients.Hash() != h.recipients
-	w.room = room
+	w.room, w.roomErr = room, nil
 	if sg.roomless {
 		w.room = 1 << 50
 	}

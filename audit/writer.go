@@ -24,7 +24,6 @@ const (
 	DefaultMaxOpen    = 256
 	DefaultSlotBytes  = 4 << 10
 	DefaultSegment    = 16 << 20
-	DefaultReserve    = 1 << 20
 )
 
 const (
@@ -32,6 +31,7 @@ const (
 	rotateAfter  = 24 * time.Hour
 	headLeaves   = 1024
 	probeEvery   = 5 * time.Second
+	roomStep     = 2 << 20 // room is asked for in steps of so many bytes
 	maxBatch     = 1 << 20
 	gapEvery     = time.Second
 	breakAfter   = 3 // timeouts in a row
@@ -69,7 +69,8 @@ type Config struct {
 	// SegmentBytes is the size at which a segment is ended. Zero means 16 MiB.
 	SegmentBytes int64
 	// Reserve is how many bytes of room are kept on the disk besides those of
-	// slots. Zero means 1 MiB.
+	// slots. Records beyond it are refused, so zero means what a full queue
+	// takes: 5.25 MiB with the other defaults.
 	Reserve int64
 
 	// Disk is where the strand's files go. Nil means Dir.
@@ -88,7 +89,7 @@ func (c *Config) defaults() {
 	def(&c.MaxOpen, DefaultMaxOpen)
 	def(&c.SlotBytes, DefaultSlotBytes)
 	def(&c.SegmentBytes, DefaultSegment)
-	def(&c.Reserve, DefaultReserve)
+	def(&c.Reserve, c.MaxBytes+int64(c.MaxRecords)*(recordCost(0)+abandonCost))
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -161,6 +162,7 @@ type Writer struct {
 	spine  *Spine
 	origin string
 
+	bodies  sync.Pool       // of *[]byte: copies of bodies that were synced
 	wake    chan struct{}   // cap 1: there is something to do
 	synced  chan syncResult // cap 1: of the sync in flight
 	done    chan struct{}   // closed when the writing goroutine is through
@@ -186,6 +188,7 @@ type Writer struct {
 	timeouts   int       // guarded by mu; in a row
 	opStart    time.Time // guarded by mu; since when the writing goroutine is at the disk
 	syncStart  time.Time // guarded by mu; since when a sync runs
+	roomErr    error     // guarded by mu; why there is no more room, or nil
 	rotate     bool      // guarded by mu; asked for
 	closing    bool      // guarded by mu
 	lazySince  time.Time // guarded by mu; of the oldest diagnostic in queue
@@ -213,7 +216,8 @@ type item struct {
 	class Class
 	level Level
 	body  []byte
-	of    *item // an abandoned record: of that intent
+	buf   *[]byte // backs body; from the pool, nil if it is not
+	of    *item   // an abandoned record: of that intent
 	cost  int64
 	at    time.Time
 	done  chan struct{} // closed when level is reached; nil if nobody waits
