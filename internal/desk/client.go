@@ -19,19 +19,22 @@ import (
 type client struct {
 	d     *desk
 	conn  *link.Conn
+	nc    net.Conn        // backs conn
 	ctx   context.Context // ends with the connection
 	leave context.CancelFunc
 
 	mu       sync.Mutex
 	hello    link.HelloHead // zero until greeted
 	owner    [32]byte
+	peer     process // of a bridge
 	since    time.Time
 	out      []answer
 	outBytes int
 	news     chan struct{} // tells the writer
 	puts     map[uint32]*put
 	requests map[uint32]*request
-	last     uint32 // highest id so far
+	taken    []uint32 // records that were recorded, not said yet
+	last     uint32   // highest id so far
 }
 
 // answer is a frame to write.
@@ -53,7 +56,7 @@ type request struct {
 
 func newClient(d *desk, nc net.Conn) *client {
 	c := &client{
-		d: d, conn: link.NewConn(nc), news: make(chan struct{}, 1),
+		d: d, conn: link.NewConn(nc), nc: nc, news: make(chan struct{}, 1),
 		puts: make(map[uint32]*put), requests: make(map[uint32]*request),
 	}
 	// Not of d.ctx: a desk that is ending still lets puts finish.
@@ -88,6 +91,14 @@ func (c *client) serve() error {
 	c.mu.Lock()
 	c.hello, c.owner, c.since = hello, hello.Owner(), c.d.cfg.now()
 	c.mu.Unlock()
+	if hello.Who == link.Bridge {
+		if pid := link.PeerPID(c.nc); pid > 0 && !c.d.cfg.private {
+			start, _ := startOf(pid) // 0 if it has gone already, or is not told
+			c.peer = process{pid, start}
+		}
+		c.d.recorder.join(c)
+		defer c.d.recorder.left(c)
+	}
 
 	var writer sync.WaitGroup
 	writer.Go(c.write)
@@ -142,6 +153,16 @@ func (c *client) handle(f link.Frame) error {
 	switch f.Kind {
 	case link.Request:
 		return c.request(f)
+	case link.Record:
+		body, class, level, err := link.ParseRecord(f)
+		switch {
+		case err != nil:
+			return err
+		case c.hello.Who != link.Bridge:
+			c.fail(f.ID, link.Errorf(link.CodeRefused, "only a session has records"))
+		default:
+			c.d.recorder.take(c, f.ID, body, class, level)
+		}
 	case link.Data:
 		if p == nil {
 			c.d.pool.put(f.Body) // it has failed, and the client does not know yet
@@ -313,13 +334,34 @@ func (c *client) send(a answer) {
 	}
 }
 
+// took says that a record was recorded. There are never more of them than the
+// client has records unanswered.
+func (c *client) took(id uint32) {
+	c.mu.Lock()
+	c.taken = append(c.taken, id)
+	c.mu.Unlock()
+	select {
+	case c.news <- struct{}{}:
+	default:
+	}
+}
+
 // write sends what is queued until the connection ends.
 func (c *client) write() {
 	for {
 		c.mu.Lock()
-		out := c.out
-		c.out = nil
+		out, taken := c.out, c.taken
+		c.out, c.taken = nil, nil
 		c.mu.Unlock()
+		for len(taken) > 0 {
+			var body []byte
+			id := taken[0]
+			body, taken = link.TakenBody(taken)
+			if c.conn.Write(link.Taken, id, nil, writeTimeout, body) != nil {
+				c.conn.Close() // ends the reading
+				return
+			}
+		}
 		for _, a := range out {
 			var body [][]byte
 			if len(a.body) > 0 {

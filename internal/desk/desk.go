@@ -1,7 +1,6 @@
 // Package desk is the background half of Penstock: one process a user that
-// keeps what must outlive a session or must not depend on its disk. Now that is
-// the results store; records, approvals and the registry of sessions come
-// beside it.
+// keeps what must outlive a session or must not depend on its disk: results that
+// were cut, and the records of calls, which it writes to the audit log.
 //
 // [Run] is the desk that all sessions share, with its place, its lock and its
 // socket; [Start] starts it in a process of its own. [ServeConn] is the same
@@ -10,7 +9,9 @@
 //
 // The promise: a client can cost the desk no more than its bounds, a disk that
 // is slow, full, read-only or frozen costs the results that it concerns and
-// nothing else, and a session reads no other session's results.
+// nothing else, and a session reads no other session's results. A record is
+// acknowledged when it survives the death of this process. Calls that are open
+// when their bridge vanishes end as outcome_unknown.
 //
 // It refuses to keep anything in the clear that nobody asked to keep, to show a
 // path, and to run for another user.
@@ -34,10 +35,14 @@ type Config struct {
 	Home  string // folder of everything; "" for none
 	Build string // of this program, for people
 
-	Quota        int64         // bytes of all results; zero means 4 GiB
-	SessionQuota int64         // bytes of one session's; zero means half of Quota
-	Expire       time.Duration // how long a result is kept; zero means 24 h
-	Idle         time.Duration // without a client, after which the desk leaves; zero means 1 min
+	Quota         int64         // bytes of all results; zero means 4 GiB
+	SessionQuota  int64         // bytes of one session's; zero means half of Quota
+	Expire        time.Duration // how long a result is kept; zero means 24 h
+	AuditDeadline time.Duration // of every wait for the audit log; zero means 1 s
+	AuditKeep     time.Duration // how long records can be read; zero means 90 days
+	AuditQuota    int64         // bytes of the audit log; zero means 2 GiB
+
+	Idle time.Duration // without a client, after which the desk leaves; zero means 1 min
 
 	Log *slog.Logger // nil is silent
 
@@ -76,6 +81,15 @@ func (c Config) withDefaults() Config {
 	if c.Expire <= 0 {
 		c.Expire = 24 * time.Hour
 	}
+	if c.AuditDeadline <= 0 {
+		c.AuditDeadline = time.Second
+	}
+	if c.AuditKeep <= 0 {
+		c.AuditKeep = 90 * 24 * time.Hour
+	}
+	if c.AuditQuota <= 0 {
+		c.AuditQuota = 2 << 30
+	}
 	if c.Idle <= 0 {
 		c.Idle = time.Minute
 	}
@@ -102,13 +116,14 @@ func (c Config) withDefaults() Config {
 
 // desk serves clients from one store.
 type desk struct {
-	cfg     Config
-	store   *store
-	pool    pool
-	started time.Time
-	ctx     context.Context // ends when the desk does; bounds what it does for clients
-	end     context.CancelCauseFunc
-	wg      sync.WaitGroup // everything that serves clients
+	cfg      Config
+	store    *store
+	recorder *recorder
+	pool     pool
+	started  time.Time
+	ctx      context.Context // ends when the desk does; bounds what it does for clients
+	end      context.CancelCauseFunc
+	wg       sync.WaitGroup // everything that serves clients
 
 	putSlots, readSlots, exportSlots chan struct{}
 
@@ -132,6 +147,7 @@ func newDesk(ctx context.Context, cfg Config) *desk {
 	}
 	d.ctx, d.end = context.WithCancelCause(ctx)
 	d.store = newStore(cfg)
+	d.recorder = newRecorder(d)
 	return d
 }
 
@@ -194,6 +210,7 @@ func (d *desk) shutdown() {
 	}
 	d.mu.Unlock()
 	within(stopGrace, d.wg.Wait)
+	within(stopGrace, d.recorder.close)
 	within(stopGrace, d.store.close)
 }
 
@@ -271,6 +288,7 @@ func (d *desk) status() link.Status {
 		Private: d.cfg.private, Sessions: []link.Session{},
 	}
 	s.Results, s.Place = d.store.results()
+	s.Audit = d.recorder.status()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s.Results.Writing = d.writing

@@ -167,7 +167,7 @@ func TestOtherVersion(t *testing.T) {
 		return net.Dial("unix", l.Addr().String())
 	}})
 	_, err = client.Status(deadline(t))
-	wantCode(t, err, link.CodeUnavailable, "this penstock (of today) speaks version 1 of the desk's protocol, and the other side (of tomorrow, process 7) version 99")
+	wantCode(t, err, link.CodeUnavailable, "this penstock (of today) speaks version 2 of the desk's protocol, and the other side (of tomorrow, process 7) version 99")
 }
 
 // TestTooManyRequests checks the bounds of one client.

@@ -71,6 +71,7 @@ type Client struct {
 	puts    []*Put           // those with something left to send, served in turn
 	begun   map[uint32]*Put  // those that the desk knows of and has not answered
 	calls   map[uint32]*call // requests without an answer
+	records records          // that the desk has not taken
 	used    int              // blocks in use
 	free    [][]byte         // blocks to use again
 	lost    map[string]*Error
@@ -137,7 +138,8 @@ func Dial(o Options) *Client {
 	return c
 }
 
-// Close waits for the puts that were committed to be acknowledged, or for ctx,
+// Close waits for the records and for the puts that were committed to be
+// acknowledged, or for ctx,
 // gives up what is left and joins everything that Dial started.
 func (c *Client) Close(ctx context.Context) {
 	if c == nil {
@@ -151,6 +153,9 @@ func (c *Client) Close(ctx context.Context) {
 				p.fail(Errorf(CodeLost, "the session ended before the result was complete"))
 			}
 		}
+		if c.down != nil {
+			c.records.fail(c.down)
+		}
 		c.checkIdle()
 	}
 	c.mu.Unlock()
@@ -161,6 +166,9 @@ func (c *Client) Close(ctx context.Context) {
 	}
 	c.stop()
 	<-c.done
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.records.fail(Errorf(CodeLost, "the session ended before the desk had taken the record"))
 }
 
 // open returns the puts that are not over. mu is held.
@@ -176,7 +184,7 @@ func (c *Client) open() []*Put {
 
 // checkIdle ends the wait of Close. mu is held.
 func (c *Client) checkIdle() {
-	if !c.closing || len(c.open()) > 0 {
+	if !c.closing || len(c.open()) > 0 || len(c.records.list) > 0 {
 		return
 	}
 	select {
@@ -490,6 +498,10 @@ func (c *Client) setDown(why *Error) {
 		}
 	}
 	clear(c.begun)
+	c.records.sent = 0
+	if c.closing && why != nil {
+		c.records.fail(why)
+	}
 	for _, k := range c.calls {
 		switch {
 		case k.over:
@@ -569,6 +581,17 @@ func (c *Client) handle(f Frame) error {
 		}
 		return nil
 	}
+	if f.Kind == Taken {
+		for _, id := range takenIDs(f.Body) {
+			c.records.end(id, nil)
+		}
+		c.checkIdle()
+		return nil
+	}
+	if f.Kind == Fail && c.records.end(f.ID, failure(f)) {
+		c.checkIdle()
+		return nil
+	}
 	k := c.calls[f.ID]
 	if k == nil || k.over {
 		return nil // given up meanwhile
@@ -627,6 +650,9 @@ func (c *Client) next() (outgoing, [][]byte, bool) {
 		if k := c.calls[o.id]; k != nil && o.kind == Request {
 			k.sent = true
 		}
+		return o, nil, true
+	}
+	if o, ok := c.records.next(); ok {
 		return o, nil, true
 	}
 	for range len(c.puts) {

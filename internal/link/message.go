@@ -79,6 +79,18 @@ type Status struct {
 	Place    string    `json:"place"` // folder of the results, "memory", or "" while its disk does not answer
 	Sessions []Session `json:"sessions"`
 	Results  Results   `json:"results"`
+	Audit    Audit     `json:"audit"`
+}
+
+// Audit says how the audit log is doing. Counts are since the desk's start.
+type Audit struct {
+	Open    bool   `json:"open"` // false until the first record
+	Strand  string `json:"strand,omitempty"`
+	Records int64  `json:"records"`
+	Refused int64  `json:"refused"`                  // intents
+	Dropped int64  `json:"dropped"`                  // other records
+	Exposed bool   `json:"readable_on_this_machine"` // the identity that reads the log lies beside it
+	Why     string `json:"why_not,omitempty"`        // it cannot be written, now
 }
 
 // Session is a bridge that is connected.

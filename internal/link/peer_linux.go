@@ -24,3 +24,23 @@ func checkPeer(uc *net.UnixConn) error {
 	}
 	return sameUser(int(cred.Uid), os.Geteuid())
 }
+
+// PeerPID returns the process that connected nc, 0 if the system does not tell.
+// The number is of this process's namespace.
+func PeerPID(nc net.Conn) int {
+	uc, ok := nc.(*net.UnixConn)
+	if !ok {
+		return 0
+	}
+	raw, err := uc.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	pid := 0
+	raw.Control(func(fd uintptr) {
+		if cred, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
+			pid = int(cred.Pid)
+		}
+	})
+	return pid
+}

@@ -13,7 +13,7 @@ import (
 
 // Version is the version of the protocol that this package speaks. It is in
 // the first frame of each side; two sides with different versions part.
-const Version = 1
+const Version = 2
 
 // Bounds of the protocol. A frame that breaks one ends the connection.
 const (
@@ -23,6 +23,8 @@ const (
 
 	headerSize = 12
 	maxHello   = 4 << 10
+	recordHead = 2 // class and level
+	maxTaken   = 1024
 )
 
 // FrameTimeout is how long a frame may take from its first byte to its last,
@@ -42,10 +44,12 @@ const (
 	Credit                  // so many more bytes of Data may be sent
 	Reply                   // ends an exchange that went well
 	Fail                    // ends one that did not
+	Record                  // one record of the session; answered by Taken or Fail
+	Taken                   // the desk has recorded these
 	kinds
 )
 
-var kindNames = [kinds]string{"0", "hello", "request", "data", "end", "cancel", "credit", "reply", "fail"}
+var kindNames = [kinds]string{"0", "hello", "request", "data", "end", "cancel", "credit", "reply", "fail", "record", "taken"}
 
 func (k Kind) String() string {
 	if k < kinds {
@@ -112,6 +116,14 @@ func parseHeader(b *[headerSize]byte) (header, error) {
 	case Credit:
 		if h.head != 0 || h.body != 4 {
 			return bad("a body of 4 bytes expected")
+		}
+	case Record:
+		if h.head != 0 || h.body <= recordHead || h.body > recordHead+MaxRecord {
+			return bad("no head and a body of 3 to 65538 bytes expected")
+		}
+	case Taken:
+		if h.head != 0 || h.body == 0 || h.body%4 != 0 || h.body > 4*maxTaken {
+			return bad("no head and up to 1024 numbers expected")
 		}
 	case Reply:
 		if h.body > MaxBody {
