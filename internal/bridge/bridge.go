@@ -63,7 +63,7 @@ const (
 	// send SIGTERM after 2 s and SIGKILL after 4 s.
 	hostGrace = 1500 * time.Millisecond
 	// exitWait is how long an answer about a dead server waits for the exit
-	// status after the end of its stdout.
+	// status after the end of its stdout, and then for the end of its stderr.
 	exitWait = 250 * time.Millisecond
 	// firstRequest is how long a server that died at once waits to be asked,
 	// so that the host learns why.

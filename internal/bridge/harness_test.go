@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -18,7 +19,16 @@ import (
 
 func TestMain(m *testing.M) {
 	hostile.Main()
-	os.Exit(m.Run())
+	// Most of these tests wait for a limit of some seconds and use no processor.
+	// A -parallel of the command line is read later and wins.
+	flag.Set("test.parallel", "12")
+	before := descriptors()
+	code := m.Run()
+	if what := leftOver(before); code == 0 && what != "" {
+		fmt.Fprint(os.Stderr, "left over after the tests:\n", what)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 // patience bounds every wait of these tests. It is a ceiling for a machine
