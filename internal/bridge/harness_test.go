@@ -216,12 +216,14 @@ func (h *host) nextLine() string {
 	return strings.TrimSuffix(l, "\n")
 }
 
-// kill ends the process of the server by SIGKILL.
+// kill ends the process of the server by SIGKILL, if there is one.
 func (h *host) kill() {
 	h.s.mu.Lock()
 	g := h.s.server
 	h.s.mu.Unlock()
-	g.ch.Signal(os.Kill)
+	if g != nil {
+		g.ch.Signal(os.Kill)
+	}
 }
 
 // answer reads until the answer to id, and fails on any other answer.
