@@ -69,8 +69,8 @@ const (
 	// so that the host learns why.
 	firstRequest = time.Second
 	// flushWait is how long the end of a session waits for the host to take
-	// what is queued.
-	flushWait = time.Second
+	// what is queued. With both rungs and exitWait it stays below the 4 s.
+	flushWait = 500 * time.Millisecond
 	// malformedWait is how long a call whose answer came broken waits for a
 	// whole one.
 	malformedWait = 2 * time.Second
