@@ -31,6 +31,11 @@ type Options struct {
 	// EscapeSeparators makes the Reader write raw U+2028 and U+2029 as
 	// escapes, since some readers of lines end a line at them.
 	EscapeSeparators bool
+	// Oversized, if not nil, is called by Next with the bytes of a line over the
+	// limit as they arrived, from its first, in pieces and before the events
+	// that tell of it. It must not keep the slice. Next waits for it: a sink
+	// that cannot take a piece must drop it.
+	Oversized func(piece []byte)
 }
 
 // Type is what a [Frame] tells.
@@ -190,6 +195,7 @@ func (r *Reader) advance(stop int, ended, lf bool) (Frame, bool) {
 	if r.over {
 		r.size += int64(len(piece))
 		r.stats.oversizeBytes.Add(int64(len(piece)))
+		r.sink(piece)
 		return r.discard(len(piece), failed, ended, lf)
 	}
 
@@ -322,9 +328,16 @@ func (r *Reader) exceed(n int) {
 	r.last = Frame{}
 	r.stats.oversize.Add(1)
 	r.stats.oversizeBytes.Add(r.size)
+	r.sink(r.buf[r.start : r.start+n])
 	if r.scan.err != nil {
 		id, reply, _ := r.salvage(r.buf[r.start:r.seen])
 		r.last = Frame{ID: bytes.Clone(id), Reply: reply}
+	}
+}
+
+func (r *Reader) sink(piece []byte) {
+	if r.o.Oversized != nil {
+		r.o.Oversized(piece)
 	}
 }
 

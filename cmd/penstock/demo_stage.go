@@ -61,7 +61,8 @@ func (s *stage) start(name string, args ...string) (*actor, error) {
 	// Should the demo be killed, its servers go after a minute.
 	argv := hostile.Command(name, append(args, "ledger="+a.ledger, "life=1m")...)
 	if s.behind {
-		argv = append([]string{s.exe, "run", "--"}, argv...)
+		// Whole answers, so that no desk is started to keep the rest of one.
+		argv = append([]string{s.exe, "run", "--content-limit", "off", "--"}, argv...)
 	}
 	a.cmd = exec.Command(argv[0], argv[1:]...)
 	// The settings of this user and their home stay out of it.

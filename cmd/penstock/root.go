@@ -41,7 +41,9 @@ agent.`,
 	root.AddCommand(
 		newConfigCmd(env),
 		newDemoCmd(env),
+		newDeskCmd(env),
 		newDoctorCmd(env),
+		newResultsCmd(env),
 		newRunCmd(env),
 		newVersionCmd(env),
 	)

@@ -18,6 +18,8 @@ import (
 	"github.com/penstock-dev/penstock/child"
 	"github.com/penstock-dev/penstock/internal/bridge"
 	"github.com/penstock-dev/penstock/internal/config"
+	"github.com/penstock-dev/penstock/internal/link"
+	"github.com/penstock-dev/penstock/internal/result"
 )
 
 func newRunCmd(env *environment) *cobra.Command {
@@ -51,8 +53,6 @@ signal n ended it, 127 or 126 if CMD could not be started.`,
 	f.StringVar(&o.name, "name", "", "label of the server in logs (default: the name of CMD)")
 	f.BoolVar(&o.noRestart, "no-restart", false, "end with the server instead of restarting it on the next request")
 	f.IntVar(&o.statsFD, "stats-fd", -1, "write counters as one JSON object to this file descriptor at the end")
-	o.content = "off"
-	f.StringVar(&o.content, "content-limit", "off", "cut results above this size; this version knows only \"off\"")
 	addSettings(cmd, &o.settings)
 	return cmd
 }
@@ -61,7 +61,6 @@ type runOptions struct {
 	name      string
 	noRestart bool
 	statsFD   int
-	content   string
 	settings
 }
 
@@ -69,9 +68,6 @@ func (o *runOptions) run(ctx context.Context, env *environment, args []string) e
 	cfg, err := o.load(env)
 	if err != nil {
 		return err
-	}
-	if o.content != "off" {
-		return usageError("--content-limit %s: this version does not cut results yet; leave the flag out or say off", o.content)
 	}
 	var statsFile *os.File
 	if o.statsFD >= 0 {
@@ -90,7 +86,13 @@ func (o *runOptions) run(ctx context.Context, env *environment, args []string) e
 	defer restoreIn()
 	out, restoreOut := pollable(env.stdout)
 	defer restoreOut()
-	s := bridge.New(bridgeConfig(cfg, name, args, o.noRestart), in, out, env.stderr)
+	bc := bridgeConfig(cfg, name, args, o.noRestart)
+	if bc.ContentLimit > 0 || bc.Spill {
+		bc.Desk = func(session string) *link.Client {
+			return link.Dial(deskOptions(env, session, name, pageSize(bc.ContentLimit)))
+		}
+	}
+	s := bridge.New(bc, in, out, env.stderr)
 	ctx, stop := signals(ctx, s)
 	defer stop()
 
@@ -115,6 +117,8 @@ func (o *runOptions) run(ctx context.Context, env *environment, args []string) e
 func bridgeConfig(c *config.Config, name string, args []string, noRestart bool) bridge.Config {
 	return bridge.Config{
 		Name: name, Args: args,
+		ContentLimit: int(max(c.Limits.Content, 0)), ContentMost: int(c.Limits.ContentMost), MediaLimit: int(c.Limits.Media),
+		Keep: keeps[c.Results.Keep], Spill: c.Results.Oversize == config.OversizeSpill,
 		WireLimit: int(c.Limits.Wire), Queues: int(c.Limits.Queues), Calls: c.Limits.Calls,
 		Idle: c.Timeouts.Idle, Total: c.Timeouts.Total,
 		CancelGrace: c.Timeouts.CancelGrace, WedgeAfter: c.Timeouts.WedgeAfter,
@@ -125,6 +129,18 @@ func bridgeConfig(c *config.Config, name string, args []string, noRestart bool) 
 		StderrHead: c.HelperOutput.Retain == config.RetainHeadAndTail,
 		Grace:      c.HelperOutput.ShutdownGrace,
 	}
+}
+
+var keeps = map[string]result.Keep{config.KeepHead: result.Head, config.KeepTail: result.Tail, config.KeepHeadAndTail: result.HeadAndTail}
+
+// pageSize is the most bytes of text of one page of a kept result. The answer
+// holds it twice, as text and as structured content, and must be within the
+// limit itself.
+func pageSize(limit int) int {
+	if limit == 0 {
+		return 0 // the default
+	}
+	return max(limit/2-1024, 512)
 }
 
 // memoryLimit is where the garbage collector works harder: well below the 48

@@ -97,7 +97,7 @@ func (s *Session) hostBatch(e *rpc.Envelope) {
 		return
 	}
 	b.data = line(b.data)
-	if !s.toServer.Offer(rpc.Item{Data: b.data, Owner: b}) {
+	if !s.toServer.Offer(rpc.Item{Data: b.data, Owner: b, Held: s.holdBatch(b)}) {
 		s.stats.Overload++
 		for _, r := range b.owner {
 			if r != nil {
@@ -150,6 +150,7 @@ func (s *Session) serverBatch(g *generation, e *rpc.Envelope) {
 			s.violation(&env, env.Refusal)
 		case env.Kind == rpc.Response:
 			if owner[i] = s.finish(env.ID); owner[i] != nil {
+				s.recordAnswer(owner[i], &env)
 				s.era.response(s, owner[i], &env)
 				s.tasks.response(s, owner[i], &env)
 				keep[i] = true
@@ -179,7 +180,7 @@ func (s *Session) serverBatch(g *generation, e *rpc.Envelope) {
 	if kept < len(elements) {
 		data = rpc.Join(e.Data, elements, func(i int) bool { return keep[i] })
 	}
-	if s.toHost.Offer(rpc.Item{Data: line(data)}) {
+	if s.toHost.Offer(rpc.Item{Data: line(data), Owner: &replies{owner}}) {
 		return
 	}
 	s.stats.Overload++

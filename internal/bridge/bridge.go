@@ -25,6 +25,8 @@ import (
 	"github.com/penstock-dev/penstock/child"
 	"github.com/penstock-dev/penstock/frame"
 	"github.com/penstock-dev/penstock/internal/call"
+	"github.com/penstock-dev/penstock/internal/link"
+	"github.com/penstock-dev/penstock/internal/result"
 	"github.com/penstock-dev/penstock/internal/rpc"
 )
 
@@ -39,6 +41,16 @@ type Config struct {
 	WireLimit int // of one frame
 	Queues    int // of both queues together; at least two frames
 	Calls     int // open calls
+
+	ContentLimit int         // of what a host is shown of one tool result; 0: not cut
+	ContentMost  int         // what a tool may raise it to for its own results
+	MediaLimit   int         // of one image or sound, which is whole or replaced
+	Keep         result.Keep // which end of a text is shown
+	Spill        bool        // keep answers over the wire limit, and those that find no room
+
+	// Desk returns the session's client of the desk; called once at most, when
+	// it is first needed. Nil, or a nil client, keeps nothing.
+	Desk func(sessionID string) *link.Client
 
 	Idle        time.Duration // a call without an answer or progress; 0: none
 	Total       time.Duration // a call altogether; 0: none
@@ -56,6 +68,8 @@ type Config struct {
 	StderrHead      bool // keep a head besides the tail
 
 	Grace time.Duration // each rung of the stop ladder while the host is there
+
+	Records // what is recorded, and what happens where that fails
 }
 
 const (
@@ -91,6 +105,8 @@ type Session struct {
 	host     *frame.Reader
 
 	// Signals to the loops; capacity 1, never waited for by the sender.
+	reads sync.WaitGroup // calls of the continuation tool
+
 	wakeHost, wakeServer, wakeLife chan struct{}
 	hostEOF                        chan struct{} // closed when the host sends nothing more
 	hostGone                       chan struct{} // closed when the host takes nothing more
@@ -101,10 +117,15 @@ type Session struct {
 	toServer *rpc.Queue
 	hostOut  outlet
 	buffers  buffers
+	records  *records            // nil: nothing is recorded
 	calls    rpc.Table[*request] // of the host
 	tokens   map[rpc.ID]*request // progress tokens of the host's open calls
 	asks     rpc.Table[*ask]     // requests of the server, by the id that the host sees
 	tasks    tasks
+	tools    toolset
+	link     *link.Client // nil until it is needed
+	linked   bool         // Desk was called
+	shaping  *request     // whose answer is being cut outside the lock
 	seq      uint64
 	server   *generation // the running one; nil while there is none
 	start    starting
@@ -131,10 +152,15 @@ type request struct {
 	listen []byte // the frame of a subscription, to be sent again after a restart; nil where none can
 	broken bool   // an answer came that could not be read
 	batch  *batch
-	stderr int64 // bytes of the server's stderr before it
-	gen    *generation
+	stderr int64       // bytes of the server's stderr before it
+	gen    *generation // it was sent to; nil before that, and for what we answer
+
+	firstPage  bool   // it asks for the first page of a list
+	unwanted   bool   // cancelled while its answer was being cut
+	cancelRead func() // of a call that we answer; nil for others
 
 	idleFrom time.Time // the last sign of life; zero where nothing limits it
+	account  *account  // of what is recorded; nil: nothing is
 }
 
 // batch is a frame of several requests that waits to be sent.
@@ -143,6 +169,8 @@ type batch struct {
 	elements []frame.Span
 	owner    []*request // of each element; nil for what is no request
 	gone     []bool     // not to be sent: cancelled, or dealt with alone
+	waiting  int        // intents that are awaited
+	held     bool       // waiting > 0
 }
 
 // New returns a session between a host, which writes to in and reads out, and
@@ -162,6 +190,9 @@ func New(c Config, in io.ReadCloser, out io.WriteCloser, errw io.Writer) *Sessio
 		hostEOF: make(chan struct{}), hostGone: make(chan struct{}), ended: make(chan struct{}),
 		toHost: rpc.NewQueue(room, room.Max, maxItems), toServer: rpc.NewQueue(room, room.Max-c.WireLimit-slack/2, maxItems),
 		tokens: map[rpc.ID]*request{}, hostOut: newOutlet(out),
+	}
+	if c.ContentLimit > 0 || c.Spill {
+		s.tools.own = result.ToolName // until tools/list tells of another one of that name
 	}
 	s.host = frame.NewReader(&beforeRead{in, s.push}, frame.Options{Limit: c.WireLimit})
 	return s
@@ -185,7 +216,9 @@ type Exit struct {
 // the server cannot be started at all.
 func (s *Session) Run(ctx context.Context) (Exit, error) {
 	defer s.log.close()
+	s.beginRecords()
 	if err := s.spawn(); err != nil {
+		s.endRecords(ctx, "the server could not be started: "+err.Error())
 		s.in.Close()
 		s.out.Close()
 		close(s.ended)
@@ -195,9 +228,13 @@ func (s *Session) Run(ctx context.Context) (Exit, error) {
 	reader.Go(s.readHost)
 	writer.Go(s.writeHost)
 	toServer.Go(s.writeServer)
+	if s.records != nil {
+		toServer.Go(s.awaitRecords)
+	}
 
 	exit := s.live(ctx)
 
+	s.endReads()
 	s.giveUp("The session has ended.")
 	s.flush(ctx)
 	close(s.ended)
@@ -210,6 +247,7 @@ func (s *Session) Run(ctx context.Context) (Exit, error) {
 	toServer.Wait()
 	closeAndJoin(s.out, &writer) // a write that the host does not take ends here
 	closeAndJoin(s.in, &reader)
+	s.endRecords(ctx, "")
 	return exit, nil
 }
 
@@ -223,6 +261,45 @@ func closeAndJoin(f io.Closer, g *sync.WaitGroup) {
 	if !stuck {
 		g.Wait()
 	}
+}
+
+// desk returns the client of the desk, nil if there is none. It is called with
+// the lock held; finding a desk goes on in the background.
+func (s *Session) desk() *link.Client {
+	if !s.linked && s.c.Desk != nil {
+		s.link = s.c.Desk(s.id)
+	}
+	s.linked = true
+	return s.link
+}
+
+// endReads gives up calls of the continuation tool that are still open.
+func (s *Session) endReads() {
+	s.mu.Lock()
+	for _, r := range s.calls.All {
+		if r.cancelRead != nil {
+			r.cancelRead()
+		}
+	}
+	s.mu.Unlock()
+	s.reads.Wait()
+}
+
+// closeDesk waits a moment for results that are still on their way to the desk.
+func (s *Session) closeDesk() {
+	s.mu.Lock()
+	desk := s.link
+	s.mu.Unlock()
+	if desk == nil {
+		return
+	}
+	wait := flushWait
+	if s.records != nil {
+		wait = recordsWait
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	desk.Close(ctx)
 }
 
 // Signal passes a signal on to the server's process group.

@@ -47,7 +47,9 @@ func (e *era) request(env *rpc.Envelope, r *request) {
 	switch r.Method {
 	case "initialize":
 		e.asked = true
-	case "resources/subscribe", "resources/unsubscribe":
+	case "tools/list":
+		r.firstPage = env.Cursor.Kind == frame.Absent
+	case "resources/read", "resources/subscribe", "resources/unsubscribe":
 		if env.URI.Len() <= maxKept {
 			r.key = frame.Unquote(env.In(env.URI))
 		}

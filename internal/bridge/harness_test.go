@@ -91,6 +91,11 @@ func start(t *testing.T, change func(*Config), fixture string, args ...string) *
 		t.Fatal(err)
 	}
 	h := &host{t: t, in: inW, out: outR, lines: bufio.NewReader(outR), log: &logBuffer{}, result: make(chan Exit, 1), err: make(chan error, 1)}
+	var all *book
+	if c.Recorder == nil { // every test is one of its records too
+		all = &book{t: t}
+		recorded(all, nil)(&c)
+	}
 	h.s = New(c, inR, outW, h.log)
 	ctx, stop := context.WithCancel(context.Background())
 	h.stop = stop
@@ -104,6 +109,9 @@ func start(t *testing.T, change func(*Config), fixture string, args ...string) *
 		inW.Close()
 		outR.Close()
 		h.end()
+		if all != nil && !t.Failed() {
+			all.check(t)
+		}
 		if t.Failed() {
 			st, _ := json.Marshal(h.s.Stats())
 			t.Logf("log:\n%s\nstats: %s", h.log, st)

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/penstock-dev/penstock/frame"
@@ -56,6 +57,16 @@ func (s *Session) hostRequest(e *rpc.Envelope) {
 	if r == nil {
 		return
 	}
+	switch {
+	case s.ownTool(r):
+		s.to(r, call.Dispatched, time.Now(), "answered by penstock")
+		s.readResult(r, e.In(e.Arguments))
+		return
+	case r.Method == "resources/read" && s.tools.own != "" && strings.HasPrefix(r.key, resultURI):
+		s.to(r, call.Dispatched, time.Now(), "answered by penstock")
+		s.readResource(r, r.key)
+		return
+	}
 	it := rpc.Item{Data: s.buffers.line(e.Data), Owner: r}
 	if r.Method == "subscriptions/listen" && len(it.Data) <= maxKept {
 		r.listen = it.Data
@@ -75,9 +86,10 @@ func (s *Session) open(e *rpc.Envelope) *request {
 	if e.Name.Kind == frame.String && e.Name.Len() <= rpc.MaxID {
 		r.Tool = frame.Unquote(e.In(e.Name))
 	}
+	s.intend(r, e, s.awaits(r))
 	if e.ID == "" {
 		s.stats.HostViolations++
-		s.stats.end(call.FailedBeforeDispatch)
+		s.end(r, call.FailedBeforeDispatch, "unreadable id")
 		s.log.say("host id", "dropped a request of the host whose id is longer than 1 KiB")
 		return nil
 	}
@@ -115,6 +127,7 @@ func (s *Session) open(e *rpc.Envelope) *request {
 
 // queueCall puts a call's frame into the queue, or answers that it has no room.
 func (s *Session) queueCall(r *request, it rpc.Item) {
+	it.Held = s.hold(r)
 	if !s.toServer.Offer(it) {
 		s.stats.Overload++
 		s.fail(r, call.FailedBeforeDispatch, "queue full", "The server is not reading, and the queue of what waits for it is full. "+notSent, facts{})
@@ -160,6 +173,10 @@ func (s *Session) hostCancel(e *rpc.Envelope) {
 		// Its answer may still wait for the host, which must not see it now.
 		if s.toHost.Remove(func(it *rpc.Item) bool { o, ok := it.Owner.(*request); return ok && o.id == id }) > 0 {
 			s.stats.CancelledDelivery++
+			s.undelivered(id)
+		}
+		if s.shaping != nil && s.shaping.id == id {
+			s.shaping.unwanted = true
 		}
 		s.stats.CancelsIgnored++
 		return
@@ -175,6 +192,10 @@ func (s *Session) hostCancel(e *rpc.Envelope) {
 		return
 	}
 	s.end(r, call.CancelledAfterDispatch, "cancelled by the host")
+	if r.cancelRead != nil { // ours: no answer will come
+		s.calls.Close(r.id)
+		return
+	}
 	s.calls.Bury(r.id)
 	s.tellServer(r, line(e.Data))
 }
@@ -283,6 +304,7 @@ func (s *Session) refuseID(id rpc.ID, method, text string) {
 	r.Call = call.Call{Session: s.id, Seq: s.seq, Method: method}
 	r.At[call.Received] = time.Now()
 	s.stats.Calls++
+	s.intend(r, nil, false)
 	s.fail(r, call.FailedBeforeDispatch, "unreadable", text, facts{})
 }
 
@@ -292,6 +314,8 @@ func (s *Session) to(r *request, state call.State, at time.Time, cause string) {
 	if err := r.To(state, at, cause); err != nil {
 		s.stats.Impossible++
 		s.log.say("bug", "please report: "+err.Error())
+	} else if state == call.Dispatched {
+		s.recordDispatch(r, at)
 	}
 }
 
@@ -300,13 +324,18 @@ func (s *Session) to(r *request, state call.State, at time.Time, cause string) {
 func (s *Session) end(r *request, state call.State, cause string) {
 	s.to(r, state, time.Now(), cause)
 	s.stats.end(state)
+	if r.cancelRead != nil {
+		r.cancelRead()
+	}
 	if r.token != "" && s.tokens[r.token] == r {
 		delete(s.tokens, r.token)
 	}
+	s.recordEnd(r)
 }
 
 // fail ends a call with an answer of our own.
 func (s *Session) fail(r *request, state call.State, cause, text string, f facts) {
+	r.account.replaced()
 	s.end(r, state, cause)
 	if s.calls.Get(r.id) == r {
 		if state.AfterDispatch() {
@@ -322,6 +351,7 @@ func (s *Session) fail(r *request, state call.State, cause, text string, f facts
 		ok = s.toHost.OfferSmall(rpc.Item{Data: failure(r, text, f), Owner: r})
 	}
 	if !ok {
+		s.recordDelivery(r, false)
 		// The host asks on and on without reading one answer. Nothing
 		// bounded can serve it.
 		s.stats.HostOverrun = true

@@ -37,12 +37,17 @@ type generation struct {
 	answered  bool              // it answered a request of the host
 	deaf      bool              // it closed its stdin
 	condemned string            // why it must end; "" while it need not
+	exit      *call.Exit        // as it was recorded; nil before
 
 	// Since when the server is watched for a sign of life after a cancellation,
 	// and what it had written then.
 	watching bool
 	since    time.Time
 	written  int64
+
+	// Of its reader alone.
+	shaping *shaping // of the frame over the wire limit that is being read
+	unkept  bool     // that frame is not to be kept
 }
 
 // spawn starts the next generation and makes it the session's.
@@ -93,7 +98,10 @@ func (s *Session) spawn() error {
 func (s *Session) readServer(g *generation, r io.Reader) {
 	<-g.ready
 	defer s.push()
-	out := frame.NewReader(&beforeRead{r, s.push}, frame.Options{Limit: s.c.WireLimit, EscapeSeparators: true})
+	out := frame.NewReader(&beforeRead{r, s.push}, frame.Options{
+		Limit: s.c.WireLimit, EscapeSeparators: true,
+		Oversized: func(piece []byte) { g.oversized(s, piece) },
+	})
 	s.mu.Lock()
 	g.out = out
 	s.mu.Unlock()
@@ -105,11 +113,19 @@ func (s *Session) readServer(g *generation, r io.Reader) {
 			}
 			return
 		}
+		if f.Type == frame.OversizeEnd {
+			s.endOversize(g, f)
+			continue
+		}
+		var a *large
 		s.mu.Lock()
 		if s.server == g {
-			s.fromServer(g, f)
+			a = s.fromServer(g, f)
 		}
 		s.mu.Unlock()
+		if a != nil {
+			s.deliver(a)
+		}
 	}
 }
 
@@ -203,6 +219,7 @@ func (s *Session) mourn(g *generation, how string) Exit {
 	s.start.last, s.start.facts = what, facts{exit: code, stderr: g.stderr.Since(0).Text(s.c.StderrExcerpt)}
 	for id, r := range s.calls.All {
 		switch {
+		case r.gen != g: // not sent yet, or answered by us
 		case r.State == call.Dispatched && r.listen == nil:
 			s.fail(r, call.OutcomeUnknown, "server died", what+" while this call was open. "+maySent,
 				facts{exit: code, stderr: g.stderr.Since(r.stderr).Text(s.c.StderrExcerpt)})
@@ -222,9 +239,11 @@ func (s *Session) mourn(g *generation, how string) Exit {
 
 	g.ch.Stop(child.Ladder{Grace: hostGrace, TermNow: true}) // its group, if anything is left of it
 	rep := g.ch.Wait()
+	last := s.lastWords(g)
 	g.stderr.Close()
 	s.mu.Lock()
 	s.stats.report(rep)
+	s.recordExit(g, rep, last)
 	s.mu.Unlock()
 	for _, p := range rep.Descendants {
 		s.log.say("descendant", fmt.Sprintf("process %d (%s) of the server outlived it", p.Pid, p.Command))

@@ -19,8 +19,9 @@ type ask struct {
 }
 
 // fromServer takes one event of a server's stdout. It is called with the lock
-// held and waits for nothing.
-func (s *Session) fromServer(g *generation, f frame.Frame) {
+// held and waits for nothing. It returns an answer that must still be cut, or
+// found no room: that is done without the lock.
+func (s *Session) fromServer(g *generation, f frame.Frame) *large {
 	switch f.Type {
 	case frame.Violation:
 		s.stats.ServerViolations++
@@ -32,12 +33,12 @@ func (s *Session) fromServer(g *generation, f frame.Frame) {
 			s.malformed(rpc.MakeID(raw), f.Reason)
 		}
 	case frame.Oversize:
-		s.serverOversize(f)
+		s.serverOversize(g, f)
 	case frame.Message:
 		e := rpc.Parse(f.Data, f.Head)
 		if e.Kind != rpc.Batch && f.Head.Duplicate != "" {
 			s.violation(&e, e.Refusal)
-			return
+			return nil
 		}
 		switch e.Kind {
 		case rpc.Request:
@@ -45,11 +46,12 @@ func (s *Session) fromServer(g *generation, f frame.Frame) {
 		case rpc.Notification:
 			s.serverNotification(g, &e)
 		case rpc.Response:
-			s.serverResponse(g, &e)
+			return s.serverResponse(g, &e)
 		case rpc.Batch:
 			s.serverBatch(g, &e)
 		}
 	}
+	return nil
 }
 
 // violation counts a frame that is JSON-RPC in form but must not reach a host.
@@ -81,10 +83,18 @@ func (s *Session) malformed(id rpc.ID, reason string) {
 	})
 }
 
-func (s *Session) serverOversize(f frame.Frame) {
+func (s *Session) serverOversize(g *generation, f frame.Frame) {
 	s.stats.ServerOversize++
 	id := rpc.MakeID(f.ID)
+	if r := s.calls.Get(id); g.shaping != nil && f.Reply && f.Reason == "" && r != nil && r.State == call.Dispatched && cuts(r) {
+		return // its end will tell
+	}
+	g.unkept = true
 	switch {
+	case f.Reason != "":
+		if f.Reply {
+			s.malformed(id, f.Reason)
+		}
 	case f.Method != "" && id != "":
 		s.toServer.OfferSmall(rpc.Item{Data: refuse(id, fmt.Sprintf("the request is larger than the wire limit of %d bytes", s.c.WireLimit))})
 	case f.Method != "":
@@ -109,16 +119,18 @@ func (s *Session) finish(id rpc.ID) *request {
 			late.LateReply = time.Since(late.At[late.State])
 			s.stats.LateReplies++
 			s.stats.LateReplyMax = max(s.stats.LateReplyMax, late.LateReply)
+			s.recordLate(late)
 			return nil
 		}
 		s.stats.UnknownReplies++
 		return nil
 	}
-	if r.State != call.Dispatched {
+	if r.State != call.Dispatched || r.gen == nil {
 		s.stats.UnknownReplies++ // an answer to what was not asked yet
 		return nil
 	}
 	s.calls.Close(id)
+	r.account.answered()
 	s.end(r, call.Finished, "")
 	r.gen.answered = true
 	return r
@@ -128,15 +140,17 @@ func (s *Session) finish(id rpc.ID) *request {
 // gave, but that the host cannot get.
 func (s *Session) answer(r *request, text string) {
 	s.stats.AnsweredByUs++
+	r.account.replaced()
 	if !s.toHost.OfferSmall(rpc.Item{Data: failure(r, text, facts{}), Owner: r}) {
+		s.recordDelivery(r, false)
 		s.stats.HostOverrun = true
 		wake(s.wakeLife)
 	}
 }
 
-func (s *Session) serverResponse(g *generation, e *rpc.Envelope) {
+func (s *Session) serverResponse(g *generation, e *rpc.Envelope) *large {
 	if g.replayed(s, e) {
-		return
+		return nil
 	}
 	id := e.ID
 	if s.calls.Get(id) == nil && !(s.numbers && s.quoted) {
@@ -152,25 +166,24 @@ func (s *Session) serverResponse(g *generation, e *rpc.Envelope) {
 	}
 	r := s.finish(id)
 	if r == nil {
-		return
+		return nil
 	}
+	s.recordAnswer(r, e)
 	data := s.era.response(s, r, e)
+	if r.Method == "tools/list" {
+		data = s.listed(r, e)
+	}
 	if r.Method == "tools/call" && s.restored && e.Head.Result.Kind == frame.Object {
 		if noted := noteRestart(e); noted != nil && len(noted) <= s.c.WireLimit {
 			data, s.restored = noted, false
 		}
 	}
 	s.tasks.response(s, r, e)
-	s.deliver(r, data)
-}
-
-// deliver queues an answer for the host, or says that it does not fit.
-func (s *Session) deliver(r *request, data []byte) {
-	if !s.toHost.Offer(rpc.Item{Data: s.buffers.line(data), Owner: r}) {
-		s.stats.Overload++
-		s.answer(r, fmt.Sprintf("The server answered with %d bytes, but this host was not reading and what waits for it is full, so the answer was dropped. The call itself ran: do not repeat it blindly.", len(data)))
-		return
+	if s.mayCut(r, data) || !s.toHost.Offer(rpc.Item{Data: s.buffers.line(data), Owner: r}) {
+		s.shaping = r
+		return &large{r, data}
 	}
+	return nil
 }
 
 func (s *Session) serverRequest(g *generation, e *rpc.Envelope) {

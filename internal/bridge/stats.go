@@ -44,6 +44,12 @@ type Counters struct {
 	LateReplies      int64 `json:"late_replies"`
 	RepairedIDs      int64 `json:"repaired_ids"`
 
+	Cut            int64 `json:"results_cut"`
+	CutBytes       int64 `json:"results_cut_bytes"` // left out of what hosts were given
+	Kept           int64 `json:"results_kept"`
+	NotKept        int64 `json:"results_not_kept"`
+	LargeToolLists int64 `json:"large_tool_lists"`
+
 	CancelsReceived        int64 `json:"cancels_received"`
 	CancelsSent            int64 `json:"cancels_sent"`
 	CancelsIgnored         int64 `json:"cancels_ignored"`

@@ -107,6 +107,7 @@ func (s *Session) pushHost() {
 		s.stats.BytesToHost += int64(n)
 		if n == len(data) && err == nil {
 			o.written(&s.buffers)
+			s.recordWritten(true)
 			continue
 		}
 		o.rest = data[n:] // an error shows again when the writer tries
@@ -115,7 +116,10 @@ func (s *Session) pushHost() {
 }
 
 // leaving counts a frame that is on its way to the host.
-func (s *Session) leaving(*rpc.Item) { s.stats.FramesToHost++ }
+func (s *Session) leaving(it *rpc.Item) {
+	s.stats.FramesToHost++
+	s.recordLeaving(it)
+}
 
 // writeHost finishes what push could not write at once.
 func (s *Session) writeHost() {
@@ -150,6 +154,7 @@ func (s *Session) writeHost() {
 		s.mu.Lock()
 		s.stats.BytesToHost += int64(n)
 		o.written(&s.buffers)
+		s.recordWritten(err == nil && !broken)
 		first := err != nil && !o.broken
 		o.broken = o.broken || err != nil
 		s.mu.Unlock()

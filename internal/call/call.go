@@ -4,6 +4,9 @@
 // Most callers need [Call.To], the one function that moves a call. A state
 // never follows from text that a process printed, and the package knows no
 // clock, no pipe and no log: whoever moves a call says when and why.
+//
+// A [Record] is what is written of it; docs/formats/record.md is its format. The
+// journals are what [Fold] makes of records.
 package call
 
 import (

@@ -31,6 +31,10 @@ var rules = []rule{
 		},
 	},
 	{
+		"results.quota", "results.session_quota", "at least",
+		func(c *Config) (int64, int64) { return int64(c.Results.Quota), int64(c.Results.SessionQuota) },
+	},
+	{
 		"timeouts.total", "timeouts.idle", "0s or at least",
 		func(c *Config) (int64, int64) {
 			if c.Timeouts.Total == 0 {

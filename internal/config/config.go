@@ -28,6 +28,7 @@ type Config struct {
 	Limits       Limits
 	HelperOutput HelperOutput
 	Timeouts     Timeouts
+	Results      Results
 	Wedge        string // WedgeReport or WedgeRestart
 	Descendants  string // DescendantsReport or DescendantsKill
 
@@ -39,6 +40,10 @@ type Limits struct {
 	Wire   Size // most bytes of one message
 	Queues Size // most bytes waiting in the queues of both directions together
 	Calls  int  // most calls in flight
+
+	ContentMost Size // what a tool may raise Content to for its own results
+	Content     Size // most bytes of text of a result that the agent is shown, or Off
+	Media       Size // most bytes of one image or sound of a result
 }
 
 // HelperOutput bounds what is kept and shown of a server's stderr.
@@ -59,8 +64,22 @@ type Timeouts struct {
 	WedgeAfter  time.Duration
 }
 
+// Results say what becomes of results that do not fit.
+type Results struct {
+	Oversize     string        // OversizeSpill or OversizeReject
+	Keep         string        // KeepHead, KeepTail or KeepHeadAndTail
+	Quota        Size          // most bytes kept
+	SessionQuota Size          // most bytes kept of one session; zero means half of Quota
+	Expire       time.Duration // how long they are kept
+}
+
 // The words that settings of the kind [Word] hold.
 const (
+	OversizeSpill     = "spill"
+	OversizeReject    = "reject"
+	KeepHead          = "head"
+	KeepTail          = "tail"
+	KeepHeadAndTail   = "head_and_tail"
 	WedgeReport       = "report"
 	WedgeRestart      = "restart"
 	DescendantsReport = "report"

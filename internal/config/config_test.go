@@ -29,12 +29,13 @@ func write(t *testing.T, text string) Source {
 // the table is noticed.
 func TestDefaults(t *testing.T) {
 	want := &Config{
-		Limits: Limits{Wire: 8 << 20, Queues: 16 << 20, Calls: 256},
+		Limits: Limits{Wire: 8 << 20, Queues: 16 << 20, Calls: 256, Content: 64 << 10, ContentMost: 256 << 10, Media: 8 << 20},
 		HelperOutput: HelperOutput{
 			StderrRetainedPerCall: 16384, StderrRetainedProcess: 262144, StderrAgentExcerpt: 4096,
 			ShutdownGrace: 5 * time.Second, Retain: "tail", StderrForwardPerMinute: 1 << 20,
 		},
 		Timeouts:    Timeouts{Idle: 0, Total: time.Hour, CancelGrace: 5 * time.Second, WedgeAfter: 30 * time.Second},
+		Results:     Results{Oversize: "spill", Keep: "head", Quota: 4 << 30, SessionQuota: 0, Expire: 24 * time.Hour},
 		Wedge:       "report",
 		Descendants: "report",
 	}
@@ -215,13 +216,13 @@ func TestDisagreements(t *testing.T) {
 func TestUnknownEnv(t *testing.T) {
 	got := UnknownEnv([]string{
 		"PENSTOCK_HOME=/x", "PENSTOCK_SESSION=1", "PENSTOCK_LIMITS_WIRE=1MiB", "PATH=/bin", "XPENSTOCK_Y=1",
-		"PENSTOCK_LIMIT_WIRE=1", "PENSTOCK_CLEARED=", "PENSTOCK_AUDIT_KEEP=1d", "PENSTOCK_LIMITS_CONTENT=off", "PENSTOCK_COLOUR_OF_THE_SKY_ABOVE=blue",
+		"PENSTOCK_LIMIT_WIRE=1", "PENSTOCK_CLEARED=", "PENSTOCK_AUDIT_KEEP=1d", "PENSTOCK_POLICY_CONTENT=off", "PENSTOCK_COLOUR_OF_THE_SKY_ABOVE=blue",
 	}).Error()
 	want := strings.Join([]string{
 		"PENSTOCK_AUDIT_KEEP: known, but not in this version",
 		"PENSTOCK_COLOUR_OF_THE_SKY_ABOVE: unknown variable",
-		"PENSTOCK_LIMITS_CONTENT: known, but not in this version",
 		"PENSTOCK_LIMIT_WIRE: unknown variable; did you mean PENSTOCK_LIMITS_WIRE?",
+		"PENSTOCK_POLICY_CONTENT: known, but not in this version",
 	}, "\n")
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -249,15 +250,16 @@ func TestFlagValue(t *testing.T) {
 
 func TestWorstCase(t *testing.T) {
 	c := Default()
+	const rest = 10<<20 + 16<<20 + 16<<20 + 4<<20 + 5*64<<10
 	for _, tt := range []struct {
 		calls, sessions int
 		captures, total Size
 	}{
-		{0, 1, 0, 10<<20 + 16<<20 + 16<<20},
-		{1, 1, 16384, 42<<20 + 16384},
-		{15, 1, 15 * 16384, 42<<20 + 15*16384},
-		{17, 2, 262144, 2 * (42<<20 + 262144)},
-		{1 << 40, 3, 262144, 3 * (42<<20 + 262144)},
+		{0, 1, 0, rest},
+		{1, 1, 16384, rest + 16384},
+		{15, 1, 15 * 16384, rest + 15*16384},
+		{17, 2, 262144, 2 * (rest + 262144)},
+		{1 << 40, 3, 262144, 3 * (rest + 262144)},
 		{-1, -1, 0, 0},
 	} {
 		if m := c.WorstCase(tt.calls, tt.sessions); m.Captures != tt.captures || m.Total != tt.total {
@@ -268,6 +270,10 @@ func TestWorstCase(t *testing.T) {
 	c.Limits.Calls = 2
 	if got := c.WorstCase(3, 1).Captures; got != 2*16384 {
 		t.Errorf("got captures of %d with two calls let in", got)
+	}
+	c.Limits.Content, c.Results.Oversize = Off, OversizeReject
+	if got := c.WorstCase(3, 1).Results; got != 0 {
+		t.Errorf("got %d for results where none are kept", got)
 	}
 }
 

@@ -27,6 +27,7 @@ type Key struct {
 	Flag    string // name of the flag without dashes, "" for none
 	Default string // as written in the file
 	Zero    string // what zero means where it is allowed outside Min to Max, else ""
+	Off     string // what off means where it is allowed, else ""; of Bytes
 	Min     int64  // bytes, nanoseconds or counts; not for words
 	Max     int64
 	Words   []string // of a Word
@@ -58,6 +59,21 @@ var keys = []Key{
 		Path: "limits.calls", Kind: Count, Default: "256", Min: 1, Max: 65536,
 		Doc:   "The most calls in flight in one session. One more is refused before it reaches the server, and is safe to retry.",
 		field: func(c *Config) any { return &c.Limits.Calls },
+	},
+	{
+		Path: "limits.content", Kind: Bytes, Default: "64KiB", Min: kib, Max: mib, Off: "to pass everything on whole", Flag: "content-limit",
+		Doc:   "The most bytes of text that one result puts in front of the agent, all its parts together. A longer result is cut, says so, and its rest is kept for a while and can be read in pages.",
+		field: func(c *Config) any { return &c.Limits.Content },
+	},
+	{
+		Path: "limits.content_most", Kind: Bytes, Default: "256KiB", Min: kib, Max: 4 * mib,
+		Doc:   "The most that a tool may raise limits.content to for its own results, by anthropic/maxResultSizeChars in its definition.",
+		field: func(c *Config) any { return &c.Limits.ContentMost },
+	},
+	{
+		Path: "limits.media", Kind: Bytes, Default: "8MiB", Min: kib, Max: 256 * mib,
+		Doc:   "The most bytes of one image or sound in a result, as the message holds it. A larger one is replaced by a note, never cut.",
+		field: func(c *Config) any { return &c.Limits.Media },
 	},
 	{
 		Path: "helper_output.stderr_retained_per_call_bytes", Kind: Bytes, Default: "16384", Min: 256, Max: 64 * mib,
@@ -119,14 +135,38 @@ var keys = []Key{
 		Doc:   "What happens at the end to processes of a server that made a session of their own, such as a browser or an agent of a key store: they are named, or killed.",
 		field: func(c *Config) any { return &c.Descendants },
 	},
+	{
+		Path: "results.oversize", Kind: Word, Default: OversizeSpill, Words: []string{OversizeSpill, OversizeReject}, Flag: "oversize",
+		Doc:   "What happens to a result above limits.wire: it is handed to the desk as it comes in and can be read in pages, or it is dropped. Either way the call gets an answer.",
+		field: func(c *Config) any { return &c.Results.Oversize },
+	},
+	{
+		Path: "results.keep", Kind: Word, Default: KeepHead, Words: []string{KeepHead, KeepTail, KeepHeadAndTail},
+		Doc:   "Which part of a text that is cut is shown: its beginning, its end, or both.",
+		field: func(c *Config) any { return &c.Results.Keep },
+	},
+	{
+		Path: "results.quota", Kind: Bytes, Default: "4GiB", Min: mib, Max: 1 << 50,
+		Doc:   "The most bytes of results that the desk keeps. When it is reached, the oldest make room.",
+		field: func(c *Config) any { return &c.Results.Quota },
+	},
+	{
+		Path: "results.session_quota", Kind: Bytes, Default: "0", Min: 64 * kib, Max: 1 << 50, Zero: "for half of results.quota",
+		Doc:   "The most bytes of results that are kept of one session, and so the largest result that can be kept at all.",
+		field: func(c *Config) any { return &c.Results.SessionQuota },
+	},
+	{
+		Path: "results.expire", Kind: Duration, Default: "24h", Min: int64(time.Minute), Max: int64(90 * day),
+		Doc:   "How long a result is kept.",
+		field: func(c *Config) any { return &c.Results.Expire },
+	},
 }
 
 // planned names settings of later versions, so that somebody who follows a
 // newer guide learns that, and does not look for a typo. A section stands for
 // everything in it.
 var planned = []string{
-	"limits.content", "limits.media",
-	"results", "audit", "approvals", "policy", "servers", "actions",
+	"audit", "approvals", "policy", "servers", "actions",
 }
 
 // Keys returns the description of all settings.
@@ -179,6 +219,9 @@ func (k Key) parse(text string) (value, error) {
 	case Bytes:
 		var size Size
 		if size, err = ParseSize(text); err == nil && size == Off {
+			if k.Off != "" {
+				return value{num: int64(Off)}, nil
+			}
 			err = fmt.Errorf("cannot be off")
 		}
 		v.num = int64(size)
@@ -213,6 +256,9 @@ func (k Key) Allowed() string {
 	s := k.format(value{num: k.Min}) + " to " + k.format(value{num: k.Max})
 	if k.Zero != "" {
 		s = k.format(value{}) + " " + k.Zero + ", or " + s
+	}
+	if k.Off != "" {
+		s = Off.String() + " " + k.Off + ", or " + s
 	}
 	return s
 }

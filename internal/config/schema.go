@@ -57,9 +57,13 @@ func (k Key) schema() map[string]any {
 		for _, u := range units {
 			names = append(names, u.name)
 		}
+		pattern := "(0|[1-9][0-9]*)(" + strings.Join(names, "|") + ")?"
+		if k.Off != "" {
+			pattern += "|" + Off.String()
+		}
 		s["anyOf"] = []any{
 			k.schemaRange("integer", 1),
-			map[string]any{"type": "string", "pattern": "^(0|[1-9][0-9]*)(" + strings.Join(names, "|") + ")?$"},
+			map[string]any{"type": "string", "pattern": "^(" + pattern + ")$"},
 		}
 		s["default"] = k.schemaDefault()
 	case Duration:

@@ -34,6 +34,8 @@ func TestSchema(t *testing.T) {
 	valid := []string{
 		"timeouts: {idle: 1h30m, total: 1.5h, cancel_grace: 500ms, wedge_after: 1m1.5s}",
 		"limits: {wire: 4096, queues: '8192', calls: 1}",
+		"limits: {content: off, media: 1MiB}",
+		"results: {oversize: reject, quota: 1TiB, session_quota: 0, expire: 90m}",
 		"helper_output: {stderr_agent_excerpt_bytes: 0}",
 		"helper_output: {stderr_agent_excerpt_bytes: 0KiB}",
 		"helper_output: {shutdown_grace_seconds: 0}",
@@ -55,7 +57,7 @@ func TestSchema(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"limit: {}", "limits: {wires: 1MiB}", "policy: []", "limits: {content: 64KiB}", "limits: 8MiB", "limits: []", "[]", "hello",
+		"limit: {}", "limits: {wires: 1MiB}", "policy: []", "audit: {keep: 90d}", "limits: {content: false}", "limits: {media: off}", "results: {oversize: drop}", "limits: 8MiB", "limits: []", "[]", "hello",
 		"limits: {wire: 8MB}", "limits: {wire: off}", "limits: {wire: 8 MiB}", "limits: {wire: -1}", "limits: {wire: 1.5}", "limits: {wire: true}", "limits: {wire: }",
 		"limits: {wire: 4095}", "limits: {wire: 268435457}", "limits: {wire: '010'}", "limits: {wire: 1.5MiB}", "limits: {wire: {}}",
 		"limits: {calls: 0}", "limits: {calls: 65537}", "limits: {calls: '3'}", "limits: {calls: 2.5}",

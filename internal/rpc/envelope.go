@@ -34,11 +34,11 @@ type Envelope struct {
 	Head   frame.Head
 
 	// Of the params of a request or notification; absent where there are none.
-	Name, Arguments, Meta, URI, Level, Task, TaskID frame.Value
-	RequestID, ProgressToken                        frame.Value // of notifications
-	Token                                           frame.Value // _meta.progressToken of requests
-	Version                                         frame.Value // _meta["io.modelcontextprotocol/protocolVersion"]
-	Subscription                                    frame.Value // _meta["io.modelcontextprotocol/subscriptionId"]
+	Name, Arguments, Meta, URI, Level, Task, TaskID, Cursor frame.Value
+	RequestID, ProgressToken                                frame.Value // of notifications
+	Token                                                   frame.Value // _meta.progressToken of requests
+	Version                                                 frame.Value // _meta["io.modelcontextprotocol/protocolVersion"]
+	Subscription                                            frame.Value // _meta["io.modelcontextprotocol/subscriptionId"]
 
 	// Refusal says why a request must not be passed on, for people; "" if it
 	// may. Two readers could understand such a message differently.
@@ -134,13 +134,13 @@ func (e *Envelope) params() {
 
 // read lists the members of params whose meaning Penstock or a policy reads.
 var read = []string{
-	"name", "arguments", "_meta", "uri", "level", "task", "taskId", "requestId", "progressToken",
-	"cursor", "ref", "inputResponses", "requestState", "protocolVersion", "capabilities",
+	"name", "arguments", "_meta", "uri", "level", "task", "taskId", "requestId", "progressToken", "cursor",
+	"ref", "inputResponses", "requestState", "protocolVersion", "capabilities",
 }
 
 func (e *Envelope) param(raw []byte) *frame.Value {
 	for i, dst := range []*frame.Value{
-		&e.Name, &e.Arguments, &e.Meta, &e.URI, &e.Level, &e.Task, &e.TaskID, &e.RequestID, &e.ProgressToken,
+		&e.Name, &e.Arguments, &e.Meta, &e.URI, &e.Level, &e.Task, &e.TaskID, &e.RequestID, &e.ProgressToken, &e.Cursor,
 	} {
 		if frame.Is(raw, read[i]) {
 			return dst

@@ -28,7 +28,7 @@ func TestParseFindsWhatRoutingNeeds(t *testing.T) {
 		want string
 	}{
 		"name": {e.Name, `"e\u0063ho"`}, "arguments": {e.Arguments, `{"name":"not me","a":[1,{"_meta":0}]}`},
-		"token": {e.Token, `7`}, "version": {e.Version, `"2026-07-28"`}, "uri": {e.URI, `"u"`},
+		"token": {e.Token, `7`}, "version": {e.Version, `"2026-07-28"`}, "uri": {e.URI, `"u"`}, "cursor": {e.Cursor, `""`},
 	} {
 		if got := string(e.In(c.v)); got != c.want {
 			t.Errorf("%s is %s, want %s", name, got, c.want)

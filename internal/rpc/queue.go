@@ -19,6 +19,9 @@ type Item struct {
 	Class  Class
 	Urgent bool // goes before what is not
 	Key    string
+	// Held points to whether the item, and what is behind it, must wait; nil if
+	// it need not.
+	Held *bool
 	// Owner is what the frame belongs to, such as a call, for Remove; nil if
 	// nothing.
 	Owner any
@@ -161,7 +164,7 @@ func (q *Queue) Peek() (n int, ok bool) {
 	switch {
 	case len(q.urgent) > 0:
 		return len(q.urgent[0].Data), true
-	case len(q.normal) > 0 && !q.Hold:
+	case q.normalReady():
 		return len(q.normal[0].Data), true
 	}
 	return 0, false
@@ -171,7 +174,7 @@ func (q *Queue) Peek() (n int, ok bool) {
 func (q *Queue) Pop() (Item, bool) {
 	list := &q.urgent
 	if len(*list) == 0 {
-		if list = &q.normal; q.Hold || len(*list) == 0 {
+		if list = &q.normal; !q.normalReady() {
 			return Item{}, false
 		}
 	}
@@ -181,7 +184,11 @@ func (q *Queue) Pop() (Item, bool) {
 }
 
 // Ready reports whether Pop would return an item.
-func (q *Queue) Ready() bool { return len(q.urgent) > 0 || !q.Hold && len(q.normal) > 0 }
+func (q *Queue) Ready() bool { return len(q.urgent) > 0 || q.normalReady() }
+
+func (q *Queue) normalReady() bool {
+	return !q.Hold && len(q.normal) > 0 && (q.normal[0].Held == nil || !*q.normal[0].Held)
+}
 
 // Remove drops every item for which match reports true and returns how many.
 func (q *Queue) Remove(match func(*Item) bool) (n int) {

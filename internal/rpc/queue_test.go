@@ -158,3 +158,27 @@ func TestQueueProperties(t *testing.T) {
 		}
 	})
 }
+
+// What is held keeps back what is behind it, but nothing that is urgent.
+func TestHeldItems(t *testing.T) {
+	q := NewQueue(&Room{Max: 1 << 20}, 1<<20, 16)
+	held := true
+	q.Offer(Item{Data: []byte("a"), Held: &held})
+	q.Offer(Item{Data: []byte("b")})
+	if _, ok := q.Pop(); ok || q.Ready() {
+		t.Error("a held item left the queue")
+	}
+	if _, ok := q.Peek(); ok {
+		t.Error("a held item shows")
+	}
+	q.Offer(Item{Data: []byte("u"), Urgent: true})
+	if it, ok := q.Pop(); !ok || string(it.Data) != "u" {
+		t.Errorf("got %q, %v", it.Data, ok)
+	}
+	held = false
+	for _, want := range []string{"a", "b"} {
+		if it, ok := q.Pop(); !ok || string(it.Data) != want {
+			t.Errorf("got %q, want %q", it.Data, want)
+		}
+	}
+}

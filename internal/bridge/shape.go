@@ -1,0 +1,389 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/penstock-dev/penstock/frame"
+	"github.com/penstock-dev/penstock/internal/call"
+	"github.com/penstock-dev/penstock/internal/link"
+	"github.com/penstock-dev/penstock/internal/result"
+	"github.com/penstock-dev/penstock/internal/rpc"
+)
+
+// Answers that are too large are cut, and kept whole by the desk, on the
+// goroutine that reads the server and outside the lock: it is work of a known
+// length, and waits for nobody. Only where the desk falls behind is the next
+// read put off, for as long as the desk takes bytes at all.
+
+const (
+	// deskPatience is how long a desk may take nothing of a result before what was
+	// to be kept is lost.
+	deskPatience = 50 * time.Millisecond
+	// deskStart is the same while the desk is being started.
+	deskStart = time.Second
+	// readTimeout bounds a call of the continuation tool.
+	readTimeout = 30 * time.Second
+	// storePiece is how much is handed to the desk at a time.
+	storePiece = 256 << 10
+)
+
+// shaping is one answer on its way through the cutter and to the desk.
+type shaping struct {
+	cut   *result.Cutter
+	put   *link.Put // nil: not kept
+	tried bool      // the desk has been there
+}
+
+// shape begins the shaping of an answer to r, which is nil where that is not
+// known yet.
+func (s *Session) shape(r *request, content int) *shaping {
+	l := result.Limits{Content: content, Media: s.c.MediaLimit, Frame: s.c.WireLimit, Keep: s.c.Keep}
+	s.mu.Lock()
+	if r != nil {
+		l.Schema = s.tools.of(r).outputSchema()
+	}
+	desk := s.desk()
+	s.mu.Unlock()
+	sh := &shaping{cut: result.NewCutter(l)}
+	if desk != nil {
+		sh.put = desk.NewPut()
+	}
+	return sh
+}
+
+// write takes the next bytes of the answer.
+func (sh *shaping) write(piece []byte) {
+	sh.cut.Write(piece) // what is not JSON shows at the end
+	for sh.put != nil && len(piece) > 0 {
+		n := min(len(piece), storePiece)
+		sh.put.Write(piece[:n])
+		piece = piece[n:]
+		wait := deskPatience
+		if !sh.tried {
+			wait = deskStart
+		}
+		sh.put.Pace(wait)
+		sh.tried = true
+	}
+}
+
+func (sh *shaping) abort() {
+	if sh.put != nil {
+		sh.put.Abort()
+	}
+}
+
+// finish ends the shaping of the answer to r and returns the frame for the
+// host, nil if it is to be sent as it came.
+func (s *Session) finishShape(sh *shaping, r *request) ([]byte, error) {
+	s.mu.Lock()
+	n := result.Notice{Tool: s.tools.own}
+	sh.cut.SetSchema(s.tools.of(r).outputSchema())
+	info := link.Info{Tool: r.Tool, Call: r.ID()}
+	s.mu.Unlock()
+	switch {
+	case sh.put == nil:
+		n.Why = "this session keeps no results"
+	case sh.put.Err() != nil:
+		n.Why = sh.put.Err().Error()
+	default:
+		n.Handle, n.Kept = sh.put.Handle(), true
+	}
+	cut, found, err := sh.cut.Finish(n)
+	if err != nil || cut == nil {
+		sh.abort()
+		return nil, err
+	}
+	info.Part = found.Default
+	if sh.put != nil {
+		sh.put.Commit(info)
+	}
+	s.mu.Lock()
+	s.stats.Cut++
+	if n.Kept {
+		s.stats.Kept++
+		r.account.keep(n.Handle)
+	} else {
+		s.stats.NotKept++
+	}
+	s.stats.CutBytes += found.TotalBytes - found.ShownBytes
+	s.mu.Unlock()
+	return cut, nil
+}
+
+// oversized takes the bytes of a frame over the wire limit.
+func (g *generation) oversized(s *Session, piece []byte) {
+	if !s.c.Spill {
+		return
+	}
+	if g.unkept {
+		return
+	}
+	if g.shaping == nil {
+		s.mu.Lock()
+		only := s.onlyCall()
+		s.mu.Unlock()
+		g.shaping = s.shape(only, s.contentLimit(only))
+	}
+	g.shaping.write(piece)
+}
+
+// onlyCall returns the one open call that is dispatched, nil if there are more.
+func (s *Session) onlyCall() (only *request) {
+	for _, r := range s.calls.All {
+		if r.State == call.Dispatched {
+			if only != nil {
+				return nil
+			}
+			only = r
+		}
+	}
+	return only
+}
+
+// contentLimit is what the host may be shown of the answer to r.
+func (s *Session) contentLimit(r *request) int {
+	limit := s.c.ContentLimit
+	if limit == 0 {
+		return min(64<<10, s.c.WireLimit/4) // for what is over the wire limit all the same
+	}
+	if r != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if t := s.tools.of(r); t.content > 0 {
+			limit = t.content
+		}
+	}
+	return limit
+}
+
+// cuts reports whether answers to r may be cut.
+func cuts(r *request) bool {
+	switch r.Method {
+	case "tools/call", "tasks/result":
+		return true
+	}
+	return false
+}
+
+// large is an answer that may have to be cut, or found no room.
+type large struct {
+	r    *request
+	data []byte // borrowed from the frame's reader, or ours
+}
+
+// mayCut reports whether an answer is long enough to be over the content limit.
+func (s *Session) mayCut(r *request, data []byte) bool {
+	return s.c.ContentLimit > 0 && len(data) > s.c.ContentLimit && cuts(r)
+}
+
+// deliver cuts an answer that is over the content limit and queues what is left
+// of it. It is called without the lock.
+func (s *Session) deliver(a *large) {
+	cut := false
+	if s.mayCut(a.r, a.data) {
+		sh := s.shape(a.r, s.contentLimit(a.r))
+		sh.write(a.data)
+		if short, err := s.finishShape(sh, a.r); err == nil && short != nil {
+			a.data, cut = short, true
+		}
+	}
+	s.offer(a, cut)
+}
+
+// endOversize ends an answer over the wire limit that was cut while it came. It
+// is called without the lock.
+func (s *Session) endOversize(g *generation, f frame.Frame) {
+	sh, unkept := g.shaping, g.unkept
+	g.shaping, g.unkept = nil, false
+	if sh == nil {
+		return
+	}
+	if unkept {
+		sh.abort()
+		return
+	}
+	s.mu.Lock()
+	var r *request
+	switch id := rpc.MakeID(f.ID); {
+	case s.server != g:
+	case f.Reason != "":
+		s.malformed(id, f.Reason)
+	default:
+		r = s.finish(id)
+	}
+	s.shaping = r
+	if r != nil {
+		s.recordSize(r, f.Size)
+	}
+	s.mu.Unlock()
+	if r == nil {
+		sh.abort()
+		return
+	}
+	short, err := s.finishShape(sh, r)
+	if err != nil || short == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.answer(r, fmt.Sprintf("The server answered with %d bytes, more than the wire limit, in a form that cannot be cut, so the answer was dropped. The call itself ran: do not repeat it as it is.", f.Size))
+		return
+	}
+	s.offer(&large{r, short}, true)
+}
+
+// offer queues an answer. One that finds no room is kept by the desk and
+// answered by its handle, and only if that fails by a small error.
+func (s *Session) offer(a *large, cut bool) {
+	s.mu.Lock()
+	s.shaping = nil
+	s.recordCut(a, cut)
+	if a.r.unwanted { // cancelled meanwhile
+		s.stats.CancelledDelivery++
+		s.recordDelivery(a.r, false)
+		s.mu.Unlock()
+		return
+	}
+	if s.toHost.Offer(rpc.Item{Data: line(a.data), Owner: a.r}) {
+		s.mu.Unlock()
+		return
+	}
+	s.stats.Overload++
+	s.mu.Unlock()
+	if s.c.Spill && cuts(a.r) && !cut {
+		sh := s.shape(a.r, result.MinContent)
+		sh.write(a.data)
+		if small, err := s.finishShape(sh, a.r); err == nil && small != nil {
+			s.mu.Lock()
+			s.recordCut(&large{a.r, small}, true)
+			ok := s.toHost.OfferSmall(rpc.Item{Data: line(small), Owner: a.r})
+			s.mu.Unlock()
+			if ok {
+				return
+			}
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer(a.r, fmt.Sprintf("The server answered with %d bytes, but this host was not reading and what waits for it is full, so the answer was dropped. The call itself ran: do not repeat it blindly.", len(a.data)))
+}
+
+// readResult answers a call of the continuation tool. The desk is asked on a
+// goroutine of its own, which the host's cancellation ends.
+func (s *Session) readResult(r *request, args []byte) {
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	r.cancelRead = cancel
+	args = append([]byte(nil), args...)
+	desk := s.desk()
+	s.reads.Go(func() {
+		defer cancel()
+		page, err := s.readPage(ctx, desk, args)
+		s.locked(func() {
+			if r.State.Terminal() {
+				return // cancelled, or timed out
+			}
+			s.calls.Close(r.id)
+			r.account.own(err != nil)
+			s.end(r, call.Finished, "")
+			if !s.toHost.OfferSmall(rpc.Item{Data: ownResult(r, page, err), Owner: r}) {
+				s.recordDelivery(r, false)
+			}
+		})
+	})
+}
+
+func (s *Session) readPage(ctx context.Context, desk *link.Client, args []byte) ([]byte, error) {
+	handle, _, err := result.ParseArguments(args, s.contentLimit(nil))
+	if err != nil {
+		return nil, err
+	}
+	return desk.Read(ctx, handle, args)
+}
+
+// ownResult makes the answer to a call of the continuation tool: the page as
+// text, since hosts show that, and as structured content.
+func ownResult(r *request, page []byte, err error) []byte {
+	text, next := "", ""
+	if err != nil {
+		text = "Nothing was read: " + err.Error() + "."
+	} else {
+		text, next = pageText(page)
+	}
+	b := append([]byte(`{"jsonrpc":"2.0","id":`), r.id...)
+	b = append(b, `,"result":{"content":[{"type":"text","text":`...)
+	b = frame.Quote(b, text)
+	b = append(b, '}')
+	if next != "" { // for hosts that show the texts only
+		b = append(b, `,{"type":"text","text":`...)
+		b = frame.Quote(b, fmt.Sprintf("[penstock: there is more; go on with cursor %q]", next))
+		b = append(b, '}')
+	}
+	if err == nil {
+		b = append(b, `],"structuredContent":`...)
+		b = append(b, page...)
+	} else {
+		b = append(b, `],"isError":true`...)
+	}
+	if r.modern {
+		b = append(b, `,"resultType":"complete"`...)
+	}
+	return append(b, "}}\n"...)
+}
+
+// pageText returns the text of a page and the cursor of the next, "" if there is
+// none.
+func pageText(page []byte) (text, next string) {
+	for name, v := range frame.Members(page) {
+		switch raw := name.In(page); {
+		case frame.Is(raw, "text"):
+			text = frame.Unquote(v.Span.In(page))
+		case frame.Is(raw, "nextCursor"):
+			next = frame.Unquote(v.Span.In(page))
+		}
+	}
+	return text, next
+}
+
+// resultURI is what resources of kept results begin with.
+const resultURI = "penstock://result/"
+
+// readResource answers resources/read of a kept result with its first page.
+func (s *Session) readResource(r *request, uri string) {
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	r.cancelRead = cancel
+	desk := s.desk()
+	s.reads.Go(func() {
+		defer cancel()
+		handle := strings.TrimPrefix(uri, resultURI)
+		args := append(frame.Quote([]byte(`{"handle":`), handle), '}')
+		page, err := s.readPage(ctx, desk, args)
+		s.locked(func() {
+			if r.State.Terminal() {
+				return
+			}
+			s.calls.Close(r.id)
+			r.account.own(err != nil)
+			s.end(r, call.Finished, "")
+			if err != nil {
+				s.toHost.OfferSmall(rpc.Item{Data: refuse(r.id, "Nothing was read: "+err.Error()+"."), Owner: r})
+				return
+			}
+			text, next := pageText(page)
+			if next != "" {
+				text += fmt.Sprintf("\n[penstock: there is more; go on with the tool %s and cursor %q]", s.tools.own, next)
+			}
+			b := append([]byte(`{"jsonrpc":"2.0","id":`), r.id...)
+			b = append(b, `,"result":{"contents":[{"uri":`...)
+			b = frame.Quote(b, uri)
+			b = append(b, `,"mimeType":"text/plain","text":`...)
+			b = frame.Quote(b, text)
+			b = append(b, "}]"...)
+			if r.modern {
+				b = append(b, `,"resultType":"complete","ttlMs":0,"cacheScope":"private"`...)
+			}
+			s.toHost.OfferSmall(rpc.Item{Data: append(b, "}}\n"...), Owner: r})
+		})
+	})
+}

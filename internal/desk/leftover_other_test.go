@@ -1,0 +1,6 @@
+//go:build !linux
+
+package desk
+
+func openFiles() []string      { return nil }
+func childProcesses() []string { return nil }

@@ -1,0 +1,6 @@
+//go:build !race
+
+package desk
+
+// raceEnabled says that memory and time are not those of the program.
+const raceEnabled = false
