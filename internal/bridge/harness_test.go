@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 
 // patience bounds every wait of these tests. It is a ceiling for a machine
 // that is ten times slower than expected, not a measure.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 func config(args []string) Config {
 	return Config{
