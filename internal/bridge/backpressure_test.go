@@ -87,7 +87,7 @@ func TestR19_StderrNeverDecides(t *testing.T) {
 // an end of the session that says why.
 func TestHostThatOnlyAsks(t *testing.T) {
 	t.Parallel()
-	h := start(t, func(c *Config) { c.Calls = 4 }, "never-reads", "after=2")
+	h := start(t, func(c *Config) { c.Calls, c.WireLimit, c.Queues = 4, 64<<10, 128<<10 }, "never-reads", "after=2")
 	h.hello()
 	asked := make(chan struct{})
 	go func() {
