@@ -5,6 +5,11 @@ import (
 	"strconv"
 )
 
+// Judge returns why b, a whole JSON text with head h, is no message as [Frame]
+// says, "" if it is one: what a [Reader] has done for its frames, but not for
+// the elements of a batch.
+func Judge(b []byte, h Head) string { return judge(b, &h) }
+
 // judge returns why a JSON text with head h is no message, "" if it is one.
 func judge(b []byte, h *Head) string {
 	switch {
@@ -74,13 +79,15 @@ const (
 // salvage returns the id of the first part of a broken line that looks like a
 // message, and whether that has a result or an error, as with text glued in
 // front of a message, a message cut short, or two on one line. A part with a
-// result or error comes before others: a call may be waiting for it.
-func (r *Reader) salvage(line []byte) (id []byte, reply bool) {
+// result or error comes before others, since a call may be waiting for it, and
+// more has the ids of further ones.
+func (r *Reader) salvage(line []byte) (id []byte, reply bool, more [][]byte) {
 	if r.scan.looksLikeMessage() {
-		id, reply = r.scan.ID(), r.scan.isReply()
+		id = r.scan.ID()
+		reply = id != nil && r.scan.isReply()
 	}
-	if id != nil && reply || r.scan.err == nil {
-		return id, reply
+	if r.scan.err == nil {
+		return id, reply, nil
 	}
 	budget := 2*len(line) + salvageBytes
 	for at, n := 0, 0; n < salvageTries && budget > 0; n++ {
@@ -99,11 +106,13 @@ func (r *Reader) salvage(line []byte) (id []byte, reply bool) {
 		}
 		budget -= used + 1
 		if v := s.members[mID]; s.members[mVersion].Kind != Absent && (v.Kind == String || v.Kind == Number) && v.End > 0 && v.Len() <= MaxName {
-			if s.isReply() {
-				return v.In(part), true
-			}
-			if id == nil {
-				id = v.In(part)
+			switch v := v.In(part); {
+			case s.isReply() && !reply:
+				id, reply = v, true
+			case s.isReply() && !bytes.Equal(v, id):
+				more = append(more, v)
+			case id == nil:
+				id = v
 			}
 		}
 		if s.state == inEnd {
@@ -112,7 +121,7 @@ func (r *Reader) salvage(line []byte) (id []byte, reply bool) {
 			at++
 		}
 	}
-	return id, false
+	return id, reply, more
 }
 
 // isReply reports whether the name of a result or an error has been seen; what

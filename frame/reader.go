@@ -79,6 +79,9 @@ type Frame struct {
 	// Violation it is that of the first part of the line which looks like a
 	// message, one with a result or error before all others. Nil if unknown.
 	ID []byte
+	// More are the ids of further parts of a Violation that have a result or an
+	// error: two answers on one line, or one behind another that was cut short.
+	More [][]byte
 	// Method is that of an oversize message, "" if it is unknown.
 	Method string
 	// Reply is whether what ID belongs to has a result or an error.
@@ -253,7 +256,7 @@ func (r *Reader) finish(line []byte, lf bool) (Frame, bool) {
 		if err != nil {
 			f.Reason += ": " + r.scan.err.Reason
 		}
-		f.ID, f.Reply = r.salvage(line)
+		f.ID, f.Reply, f.More = r.salvage(line)
 		r.stats.violations.Add(1)
 		r.stats.violationBytes.Add(size)
 		r.makeNoise(size + 1)
@@ -327,7 +330,7 @@ func (r *Reader) exceed(n int) {
 	r.stats.oversizeBytes.Add(r.size)
 	r.sink(r.buf[r.start : r.start+n])
 	if r.scan.err != nil {
-		id, reply := r.salvage(r.buf[r.start:r.seen])
+		id, reply, _ := r.salvage(r.buf[r.start:r.seen])
 		r.last = Frame{ID: bytes.Clone(id), Reply: reply}
 	}
 }

@@ -138,6 +138,24 @@ func TestSalvage(t *testing.T) {
 	}
 }
 
+// TestSalvageMore: each answer on a broken line is named.
+func TestSalvageMore(t *testing.T) {
+	answer := func(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"result":{}}` }
+	for in, want := range map[string]string{
+		answer("7") + answer(`"8"`) + answer("9"):                 `7 ["8" 9]`,
+		`{"jsonrpc":"2.0","id":7,"result":{"a":` + answer("8"):    "7 [8]",
+		answer("7") + answer("7"):                                 "7 []",
+		"log " + answer("7") + " and " + answer("8") + " to boot": "7 [8]",
+		ping + answer("7"):                                        "7 []",
+	} {
+		r := frame.NewReader(strings.NewReader(in+"\n"), frame.Options{})
+		f, err := r.Next()
+		if got := fmt.Sprintf("%s %s", f.ID, f.More); err != nil || got != want || !f.Reply {
+			t.Errorf("%s: got %s, want %s (%v)", in, got, want, err)
+		}
+	}
+}
+
 // TestJudge: hosts end the connection over some of these.
 func TestJudge(t *testing.T) {
 	for in, want := range map[string]string{

@@ -142,11 +142,12 @@ func (d *deskPlace) start(ctx context.Context) error { return desk.Start(ctx, d.
 func (d *deskPlace) stop(ctx context.Context) error {
 	c := d.dial(false)
 	defer c.Close(ctx)
-	if err := c.Stop(ctx); err != nil && !notRunning(err) {
-		return err
-	}
-	if err := desk.WaitStopped(ctx, d.home); err != nil {
-		return fmt.Errorf("the desk does not end: %w", err)
+	err := c.Stop(ctx) // a desk that is just going may not answer
+	if gone := desk.WaitStopped(ctx, d.home); gone != nil {
+		if err != nil && !notRunning(err) {
+			return err
+		}
+		return fmt.Errorf("the desk does not end: %w", gone)
 	}
 	return nil
 }

@@ -14,7 +14,14 @@ func (s *Session) hostBatch(e *rpc.Envelope) {
 	elements, heads, ok := rpc.Split(e.Data)
 	if !ok {
 		s.stats.HostViolations++
-		s.log.say("host batch", "dropped a batch of the host that holds something else than messages")
+		s.log.say("host batch", "refused a batch of the host that holds something else than messages, or too many")
+		for v := range frame.Elements(e.Data) {
+			if h, err := frame.Parse(v.Span.In(e.Data)); err == nil && h.Method.Kind == frame.String && !s.stats.HostOverrun {
+				if env := rpc.Parse(v.Span.In(e.Data), h); env.Kind == rpc.Request && env.ID != "" {
+					s.refuseID(env.ID, env.Method, "Penstock refused the batch that this request is part of: it holds something else than messages, or too many. "+notSent)
+				}
+			}
+		}
 		return
 	}
 	envs := make([]rpc.Envelope, len(elements))
@@ -57,22 +64,44 @@ func (s *Session) hostBatch(e *rpc.Envelope) {
 		s.stats.HostViolations++
 		return
 	}
+	// What must be rewritten, overtake the queue or not be sent at all is dealt
+	// with as if it had come alone.
+	var alone []*rpc.Envelope
 	for i := range envs {
-		switch env := &envs[i]; {
-		case env.Kind == rpc.Response:
+		env := &envs[i]
+		switch a := s.asks.Get(env.ID); {
+		case env.Kind == rpc.Response && a != nil && a.gen == s.server && a.raw == env.ID:
 			s.asks.Close(env.ID)
-		case env.Method == "notifications/cancelled":
-			if r := s.calls.Get(rpc.MakeID(env.In(env.RequestID))); r != nil && r.State == call.Dispatched && r.Method != "initialize" {
-				s.end(r, call.CancelledAfterDispatch, "cancelled by the host")
-				s.calls.Bury(r.id)
-			}
+		case env.Kind == rpc.Response,
+			env.Method == "notifications/cancelled",
+			env.Method == "notifications/progress" && s.askByToken(rpc.MakeID(env.In(env.ProgressToken))) == nil:
+			alone, b.gone[i] = append(alone, env), true
+		case env.Method == "notifications/initialized":
+			s.era.initialized = line(env.Data)
 		}
 	}
-	b.data = line(e.Data)
+	defer func() { // after the batch is queued: a cancellation may concern it
+		for _, env := range alone {
+			if env.Kind == rpc.Response {
+				s.hostResponse(env)
+			} else {
+				s.hostNotification(env)
+			}
+		}
+	}()
+	b.data = e.Data
+	if len(alone) > 0 {
+		b.data = rpc.Join(e.Data, elements, func(i int) bool { return !b.gone[i] })
+	}
+	if b.data == nil {
+		return
+	}
+	b.data = line(b.data)
 	if !s.toServer.Offer(rpc.Item{Data: b.data, Owner: b}) {
 		s.stats.Overload++
 		for _, r := range b.owner {
 			if r != nil {
+				r.batch = nil
 				s.fail(r, call.FailedBeforeDispatch, "queue full", "The server is not reading, and the queue of what waits for it is full. "+notSent, facts{})
 			}
 		}
@@ -102,15 +131,17 @@ func (s *Session) serverBatch(g *generation, e *rpc.Envelope) {
 	elements, heads, ok := rpc.Split(e.Data)
 	if !ok || !s.era.batches() {
 		s.violation(e, "an array where revision "+s.era.version+" has none, or of something else than messages")
-		for i := range elements {
-			if heads[i].Method.Kind == frame.Absent {
-				s.malformed(rpc.MakeID(heads[i].ID.Span.In(elements[i].In(e.Data))), "a batch")
+		for v := range frame.Elements(e.Data) {
+			el := v.Span.In(e.Data)
+			if h, err := frame.Parse(el); err == nil && h.Method.Kind == frame.Absent && h.ID.Kind != frame.Absent {
+				s.malformed(rpc.MakeID(h.ID.Span.In(el)), "in an array that is no batch")
 			}
 		}
 		return
 	}
 	keep := make([]bool, len(elements))
 	owner := make([]*request, len(elements))
+	var asks []*ask
 	kept := 0
 	for i, span := range elements {
 		env := rpc.Parse(span.In(e.Data), heads[i])
@@ -123,10 +154,14 @@ func (s *Session) serverBatch(g *generation, e *rpc.Envelope) {
 				s.tasks.response(s, owner[i], &env)
 				keep[i] = true
 			}
+		case env.Method == "notifications/cancelled":
+			s.serverCancel(g, &env)
+			continue
 		case env.Kind == rpc.Notification:
 			keep[i] = env.Method != "notifications/progress" || s.tokens[rpc.MakeID(env.In(env.ProgressToken))] != nil
 		default:
 			a := &ask{raw: env.ID, token: rpc.MakeID(env.In(env.Token)), gen: g}
+			asks = append(asks, a)
 			if keep[i] = !g.prefix && env.ID != "" && s.asks.Len() < s.c.Calls && s.asks.Open(env.ID, a); !keep[i] && env.ID != "" {
 				s.say(refuse(env.ID, "this request cannot be passed on now"))
 			}
@@ -148,6 +183,11 @@ func (s *Session) serverBatch(g *generation, e *rpc.Envelope) {
 		return
 	}
 	s.stats.Overload++
+	for _, a := range asks {
+		if s.asks.Get(a.raw) == a {
+			s.answerAsk(a.raw, a, "the host is not reading, and the queue of what waits for it is full")
+		}
+	}
 	for _, r := range owner {
 		if r != nil {
 			s.answer(r, "The server answered, but this host was not reading and what waits for it is full, so the answer was dropped. The call itself ran: do not repeat it blindly.")

@@ -132,6 +132,10 @@ type Session struct {
 	deadline *time.Timer // looks at the time limits of calls; nil until there is one
 	armed    bool        // deadline will fire
 	restored bool        // the next tool result says that the server was restarted
+	unacked  int         // cancellations whose grace runs
+	// The host used numbers, or strings that look like numbers, as ids. Only
+	// while it keeps to one of them can an answer's id be repaired.
+	numbers, quoted bool
 }
 
 // request is one open request of the host.
@@ -142,7 +146,8 @@ type request struct {
 	key    string // the URI of a subscription, or "task" where one was asked for
 	replay []byte // the frame, where a restarted server must be told it again
 	modern bool
-	listen []byte // the frame of a subscription, to be sent again after a restart
+	listen []byte // the frame of a subscription, to be sent again after a restart; nil where none can
+	broken bool   // an answer came that could not be read
 	batch  *batch
 	stderr int64       // bytes of the server's stderr before it
 	gen    *generation // it was sent to; nil before that, and for what we answer
@@ -156,10 +161,10 @@ type request struct {
 
 // batch is a frame of several requests that waits to be sent.
 type batch struct {
-	data     []byte
+	data     []byte // nil once sent
 	elements []frame.Span
 	owner    []*request // of each element; nil for what is no request
-	gone     []bool     // cancelled before it was sent
+	gone     []bool     // not to be sent: cancelled, or dealt with alone
 }
 
 // New returns a session between a host, which writes to in and reads out, and
@@ -219,6 +224,7 @@ func (s *Session) Run(ctx context.Context) (Exit, error) {
 	exit := s.live(ctx)
 
 	s.endReads()
+	s.giveUp("The session has ended.")
 	s.flush(ctx)
 	close(s.ended)
 	s.mu.Lock()

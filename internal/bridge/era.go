@@ -9,25 +9,32 @@ import (
 	"github.com/penstock-dev/penstock/internal/rpc"
 )
 
-// maxSaved bounds each frame that is remembered for a restart.
-const maxSaved = 1 << 20
+// What is remembered for a restart is bounded: initialize, each smaller frame,
+// and all subscriptions together.
+const (
+	maxSaved      = 1 << 20
+	maxKept       = 16 << 10
+	maxSubscribed = 1 << 20
+)
 
 // era is what a session learnt, by watching, about the revision of MCP that is
 // spoken, and what a restarted server must be told. A process of both eras may
 // see server/discover and then initialize.
 type era struct {
-	initialize  []byte // the host's request, to be sent again; nil before
+	asked       bool   // the host sent initialize
+	initialize  []byte // that request, to be sent again; nil before it succeeded, or if it is too large to keep
 	result      []byte // the server's answer to it; nil until it succeeded
 	initialized []byte
 	setLevel    []byte
 	subscribed  map[string][]byte // resources/subscribe frames by URI, while they hold
+	bytes       int               // of these
 	modern      bool              // a request of the 2026 era was seen
 	version     string            // negotiated by initialize
 }
 
 // modernOnly reports whether the host speaks only the revision in which servers
 // send no requests.
-func (e *era) modernOnly() bool { return e.modern && e.initialize == nil }
+func (e *era) modernOnly() bool { return e.modern && !e.asked }
 
 // batches reports whether arrays are messages in this session.
 func (e *era) batches() bool { return e.version == "2025-03-26" }
@@ -39,31 +46,48 @@ func (e *era) request(env *rpc.Envelope, r *request) {
 	}
 	switch r.Method {
 	case "initialize":
-		e.initialize = saved(env.Data)
+		e.asked = true
 	case "tools/list":
 		r.firstPage = env.Cursor.Kind == frame.Absent
 	case "resources/read", "resources/subscribe", "resources/unsubscribe":
-		r.key = frame.Unquote(env.In(env.URI))
+		if env.URI.Len() <= maxKept {
+			r.key = frame.Unquote(env.In(env.URI))
+		}
 	case "tasks/get", "tasks/result", "tasks/cancel":
 		r.key = string(rpc.MakeID(env.In(env.TaskID)))
 	case "tools/call":
 		if env.Task.Kind != frame.Absent {
 			r.key = "task"
 		}
-	case "subscriptions/listen":
-		r.listen = []byte{} // filled with the queued frame
 	}
 	switch r.Method {
+	case "initialize":
+		r.replay = saved(env.Data, maxSaved)
 	case "logging/setLevel", "resources/subscribe":
-		r.replay = saved(env.Data)
+		r.replay = saved(env.Data, maxKept)
 	}
 }
 
-func saved(data []byte) []byte {
-	if len(data) > maxSaved {
+func saved(data []byte, most int) []byte {
+	if len(data) > most {
 		return nil
 	}
 	return line(data)
+}
+
+// subscribe remembers the frame of a subscription, or forgets it if frame is
+// nil.
+func (e *era) subscribe(uri string, frame []byte) {
+	e.bytes -= len(e.subscribed[uri])
+	delete(e.subscribed, uri)
+	if frame == nil || e.bytes+len(frame) > maxSubscribed {
+		return
+	}
+	if e.subscribed == nil {
+		e.subscribed = map[string][]byte{}
+	}
+	e.subscribed[uri] = frame
+	e.bytes += len(frame)
 }
 
 // response notes what the answer to r establishes, and returns the bytes for
@@ -74,19 +98,15 @@ func (e *era) response(s *Session, r *request, env *rpc.Envelope) []byte {
 	}
 	switch r.Method {
 	case "initialize":
+		e.initialize = r.replay
 		e.result = append([]byte(nil), env.In(env.Head.Result)...)
 		e.version = handshakeOf(e.result).ProtocolVersion
 	case "logging/setLevel":
 		e.setLevel = r.replay
 	case "resources/subscribe":
-		if e.subscribed == nil {
-			e.subscribed = map[string][]byte{}
-		}
-		if r.replay != nil && len(e.subscribed) < 4096 {
-			e.subscribed[r.key] = r.replay
-		}
+		e.subscribe(r.key, r.replay)
 	case "resources/unsubscribe":
-		delete(e.subscribed, r.key)
+		e.subscribe(r.key, nil)
 	}
 	return env.Data
 }
@@ -207,6 +227,14 @@ func (t *tasks) status(s *Session, e *rpc.Envelope) {
 			delete(s.tokens, token)
 		}
 	}
+}
+
+// forget drops all tokens: tasks end with the process that ran them.
+func (t *tasks) forget(s *Session) {
+	for _, token := range t.tokens {
+		delete(s.tokens, token)
+	}
+	t.tokens = nil
 }
 
 // prefixed returns the id that the host sees for a request of this generation.

@@ -195,6 +195,25 @@ func (h *host) next() msg {
 	return m
 }
 
+// nextLine reads the next line as it is.
+func (h *host) nextLine() string {
+	h.t.Helper()
+	h.out.SetReadDeadline(time.Now().Add(patience))
+	l, err := h.lines.ReadString('\n')
+	if err != nil {
+		h.t.Fatalf("reading from the bridge: %v (after %.200q)", err, l)
+	}
+	return strings.TrimSuffix(l, "\n")
+}
+
+// kill ends the process of the server by SIGKILL.
+func (h *host) kill() {
+	h.s.mu.Lock()
+	g := h.s.server
+	h.s.mu.Unlock()
+	g.ch.Signal(os.Kill)
+}
+
 // answer reads until the answer to id, and fails on any other answer.
 func (h *host) answer(id string) msg {
 	h.t.Helper()

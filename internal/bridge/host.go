@@ -17,7 +17,11 @@ func (s *Session) fromHost(f frame.Frame) {
 	case frame.Violation:
 		s.stats.HostViolations++
 		s.log.say("host violation", "dropped a line of the host that is no message ("+f.Reason+")")
-		if id := rpc.MakeID(f.ID); id != "" && !f.Reply {
+		switch id := rpc.MakeID(f.ID); {
+		case id == "":
+		case f.Reply:
+			s.malformedAsk(id, f.Reason)
+		default:
 			s.refuseID(id, f.Method, "Penstock could not read this request ("+f.Reason+"). "+notSent)
 		}
 	case frame.Oversize:
@@ -64,7 +68,7 @@ func (s *Session) hostRequest(e *rpc.Envelope) {
 		return
 	}
 	it := rpc.Item{Data: s.buffers.line(e.Data), Owner: r}
-	if r.listen != nil {
+	if r.Method == "subscriptions/listen" && len(it.Data) <= maxKept {
 		r.listen = it.Data
 	}
 	s.queueCall(r, it)
@@ -88,6 +92,7 @@ func (s *Session) open(e *rpc.Envelope) *request {
 		s.log.say("host id", "dropped a request of the host whose id is longer than 1 KiB")
 		return nil
 	}
+	s.numbers, s.quoted = s.numbers || e.ID[0] != '"', s.quoted || e.ID.QuotedNumber()
 	switch {
 	case e.Refusal != "":
 		s.stats.HostViolations++
@@ -129,6 +134,11 @@ func (s *Session) queueCall(r *request, it rpc.Item) {
 }
 
 func (s *Session) hostNotification(e *rpc.Envelope) {
+	if e.Refusal != "" {
+		s.stats.HostViolations++
+		s.log.say("host notification", "dropped a "+e.Method+" of the host: "+e.Refusal)
+		return
+	}
 	it := rpc.Item{Class: rpc.Drop}
 	switch e.Method {
 	case "notifications/cancelled":
@@ -144,10 +154,6 @@ func (s *Session) hostNotification(e *rpc.Envelope) {
 		s.era.initialized = line(e.Data)
 	case "notifications/roots/list_changed":
 		it.Class, it.Key = rpc.Coalesce, e.Method
-	}
-	if e.Refusal != "" {
-		s.stats.HostViolations++
-		return
 	}
 	if s.server == nil { // nobody to tell; a restarted server asks again
 		return
@@ -211,16 +217,21 @@ func (s *Session) tellServer(r *request, notification []byte) {
 	if s.server == nil || s.server != r.gen {
 		return
 	}
-	s.toServer.OfferSmall(rpc.Item{Data: notification, Urgent: true})
+	if !s.toServer.OfferSmall(rpc.Item{Data: notification, Urgent: true}) {
+		// The host's own is large, and nothing large fits.
+		s.toServer.OfferSmall(rpc.Item{Data: cancelled(r.id, "cancelled by the host"), Urgent: true})
+	}
 	s.stats.CancelsSent++
-	g, seen := s.server, s.server.bytesOut()
-	if t := s.c.CancelGrace; t > 0 {
+	if t := s.c.CancelGrace; t > 0 && s.unacked < maxUnacked {
+		s.unacked++
 		time.AfterFunc(t, func() { s.unacknowledged(r) })
 	}
-	if t := s.c.WedgeAfter; t > 0 {
-		time.AfterFunc(t, func() { s.locked(func() { s.wedged(g, seen) }) })
-	}
+	s.watch(s.server)
 }
+
+// maxUnacked bounds the cancellations that are watched for an answer at once;
+// of more it is not known whether they were acknowledged in time.
+const maxUnacked = 1024
 
 // cancelServer cancels a dispatched call that we ended ourselves: a deadline, a
 // broken answer. The server must not go on working for nobody.
@@ -233,6 +244,7 @@ func (s *Session) cancelServer(r *request, reason string) {
 func (s *Session) unacknowledged(r *request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.unacked--
 	if r.LateReply == 0 && !s.closing {
 		s.stats.CancelsNotAcknowledged++
 	}
@@ -241,9 +253,14 @@ func (s *Session) unacknowledged(r *request) {
 // hostResponse passes the host's answer on to the server that asked.
 func (s *Session) hostResponse(e *rpc.Envelope) {
 	a := s.asks.Get(e.ID)
-	if a == nil || a.gen != s.server || e.Refusal != "" {
+	switch {
+	case a == nil || a.gen != s.server:
 		s.asks.Close(e.ID)
 		s.stats.HostDebris++
+		return
+	case e.Refusal != "":
+		s.stats.HostViolations++
+		s.answerAsk(e.ID, a, "the host's answer was refused: "+e.Refusal)
 		return
 	}
 	s.asks.Close(e.ID)
@@ -255,6 +272,23 @@ func (s *Session) hostResponse(e *rpc.Envelope) {
 		s.stats.Overload++
 		s.toServer.OfferSmall(rpc.Item{Data: refuse(a.raw, "the host's answer did not fit into the queue of what waits for this server")})
 	}
+}
+
+// malformedAsk marks a request of the server whose answer came broken: it fails
+// unless a whole one follows soon.
+func (s *Session) malformedAsk(id rpc.ID, reason string) {
+	a := s.asks.Get(id)
+	if a == nil || a.broken {
+		return
+	}
+	a.broken = true
+	time.AfterFunc(malformedWait, func() {
+		s.locked(func() {
+			if s.asks.Get(id) == a && !s.closing {
+				s.answerAsk(id, a, "the host's answer was broken ("+reason+")")
+			}
+		})
+	})
 }
 
 // refuseID answers a request of which only the id could be read.
@@ -303,7 +337,12 @@ func (s *Session) fail(r *request, state call.State, cause, text string, f facts
 		}
 	}
 	s.stats.AnsweredByUs++
-	if !s.toHost.OfferSmall(rpc.Item{Data: failure(r, text, f), Owner: r}) {
+	ok := s.toHost.OfferSmall(rpc.Item{Data: failure(r, text, f), Owner: r})
+	if !ok && f.stderr != "" { // too large for what is kept free for small answers
+		f.stderr = ""
+		ok = s.toHost.OfferSmall(rpc.Item{Data: failure(r, text, f), Owner: r})
+	}
+	if !ok {
 		// The host asks on and on without reading one answer. Nothing
 		// bounded can serve it.
 		s.stats.HostOverrun = true

@@ -32,9 +32,17 @@ type generation struct {
 	prefix    bool              // ids of its requests are rewritten for the host
 	own       map[rpc.ID]string // requests of ours that are open: id to method
 	resent    map[rpc.ID]bool   // subscriptions whose second acknowledgement is swallowed
+	used      bool              // it was sent a request of the host
+	greeted   bool              // and one of them was initialize
 	answered  bool              // it answered a request of the host
 	deaf      bool              // it closed its stdin
 	condemned string            // why it must end; "" while it need not
+
+	// Since when the server is watched for a sign of life after a cancellation,
+	// and what it had written then.
+	watching bool
+	since    time.Time
+	written  int64
 
 	// Of its reader alone.
 	shaping *shaping // of the frame over the wire limit that is being read
@@ -216,6 +224,7 @@ func (s *Session) mourn(g *generation, how string) Exit {
 		}
 	}
 	s.calls.Forget()
+	s.tasks.forget(s)
 	s.dropAsks()
 	s.dropForServer()
 	s.addStreams(g)
@@ -276,13 +285,38 @@ func exitCode(r child.Report) int {
 	return 1
 }
 
-// wedged looks whether a server has been silent since a cancellation while
-// requests cannot even be written to it. It is called with the lock held.
-func (s *Session) wedged(g *generation, seen int64) {
-	if s.server != g || s.closing || g.bytesOut() != seen {
+// watch has g looked at WedgeAfter after the last sign of life before a
+// cancellation; there is one timer, however many calls are cancelled. It is
+// called with the lock held.
+func (s *Session) watch(g *generation) {
+	if s.c.WedgeAfter == 0 {
 		return
 	}
-	again := func() { time.AfterFunc(s.c.WedgeAfter, func() { s.locked(func() { s.wedged(g, seen) }) }) }
+	if n := g.bytesOut(); !g.watching || n != g.written {
+		g.since, g.written = time.Now(), n
+	}
+	if !g.watching {
+		g.watching = true
+		s.lookAfter(g, s.c.WedgeAfter)
+	}
+}
+
+func (s *Session) lookAfter(g *generation, d time.Duration) {
+	time.AfterFunc(d, func() { s.locked(func() { s.wedged(g) }) })
+}
+
+// wedged looks whether a server has been silent since a cancellation while
+// requests cannot even be written to it. It is called with the lock held.
+func (s *Session) wedged(g *generation) {
+	if s.server != g || s.closing || g.bytesOut() != g.written {
+		g.watching = false
+		return
+	}
+	if left := s.c.WedgeAfter - time.Since(g.since); left > 0 {
+		s.lookAfter(g, left)
+		return
+	}
+	again := func() { s.lookAfter(g, s.c.WedgeAfter) }
 	var waiting []*request
 	for _, r := range s.calls.All {
 		if r.State == call.Authorized {

@@ -14,7 +14,8 @@ const (
 	maxLine    = 8 << 10          // longer lines of a server are broken
 	sayEvery   = 10 * time.Second // the same kind of diagnostic, once in
 	closeWait  = 250 * time.Millisecond
-	noiseShown = 200 // bytes of a line that is no message
+	noiseShown = 200     // bytes of a line that is no message
+	maxSaid    = 1 << 10 // bytes of a diagnostic of our own
 )
 
 // logger writes to our stderr, which hosts keep as the server's log: the
@@ -86,6 +87,9 @@ func (l *logger) noise(line []byte, reason string) {
 	if len(line) > noiseShown {
 		line = line[:noiseShown]
 	}
+	if len(reason) > noiseShown {
+		reason = reason[:noiseShown]
+	}
 	l.forward("["+l.name+" stdout noise, "+reason+"] ", printable(line))
 }
 
@@ -146,6 +150,9 @@ func (l *logger) say(kind, text string) {
 		text += fmt.Sprintf(" (and %d more like it since)", k.times)
 	}
 	k.at, k.times = now, 0
+	if len(text) > maxSaid {
+		text = text[:maxSaid]
+	}
 	if len(l.queue) < 2*logQueue {
 		l.push("[penstock "+l.name+"] ", printable([]byte(text)))
 	}
@@ -165,6 +172,11 @@ func (l *logger) run() {
 		select {
 		case <-l.wakeup:
 		case <-l.quit:
+			l.mu.Lock()
+			out := l.queue // it may have come with the order to quit
+			l.queue = nil
+			l.mu.Unlock()
+			l.w.Write(out)
 			return
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/penstock-dev/penstock/child"
 	"github.com/penstock-dev/penstock/frame"
 	"github.com/penstock-dev/penstock/internal/call"
 	"github.com/penstock-dev/penstock/internal/rpc"
@@ -40,8 +41,15 @@ func (st *starting) lost(method string) bool {
 // final reports whether no generation follows g. It is called with the lock
 // held.
 func (s *Session) final(g *generation) bool {
-	return s.c.NoRestart || s.closing || s.start.gaveUp != "" ||
-		s.era.initialize != nil && s.era.result == nil // the first initialize failed
+	return s.c.NoRestart || s.closing || s.start.gaveUp != "" || s.unborn(g) ||
+		s.era.result != nil && s.era.initialize == nil // nothing to restart it with
+}
+
+// unborn reports whether g died over the host's first initialize, or before it
+// took anything at all. One that died over something else, as some servers do
+// over server/discover, has not refused the initialize that came meanwhile.
+func (s *Session) unborn(g *generation) bool {
+	return s.era.asked && s.era.result == nil && (g.greeted || !g.used)
 }
 
 // next waits until a server is needed again and starts it. It returns nil when
@@ -55,7 +63,14 @@ func (s *Session) next(ctx context.Context, g *generation, exit Exit) *generatio
 	}
 	unasked := s.start.n == 1 && s.seq == 0 // it died before the host said a word
 	final := s.final(g)
-	if s.era.initialize != nil && s.era.result == nil {
+	switch {
+	case g.answered:
+		s.start.failures = 0
+	case s.era.result == nil && g.n > 1: // no handshake tells whether the restart went well
+		s.start.failures++
+	}
+	useless := s.start.failures >= maxFailures
+	if s.unborn(g) {
 		s.start.gaveUp = s.start.last + " before it had answered initialize."
 	}
 	s.mu.Unlock()
@@ -67,6 +82,9 @@ func (s *Session) next(ctx context.Context, g *generation, exit Exit) *generatio
 	if final {
 		s.giveUp(s.start.last + ".")
 		return nil
+	}
+	if useless {
+		s.giveUp(fmt.Sprintf("Penstock gave up restarting the server after %d attempts (it answered nothing). Restart it from the host.", maxFailures))
 	}
 	for {
 		if !s.awaitRequest(ctx, 0) || !s.pause(ctx) {
@@ -183,7 +201,9 @@ func (s *Session) settle(ctx context.Context) error {
 		s.mu.Unlock()
 		if !open && why == "" {
 			s.mu.Lock()
-			s.start.failures = 0
+			if s.era.result != nil {
+				s.start.failures = 0
+			}
 			s.mu.Unlock()
 			return nil
 		}
@@ -203,10 +223,13 @@ func (s *Session) settle(ctx context.Context) error {
 			}
 		}
 		s.mu.Lock()
-		s.toServer.Hold = false
 		g.condemned = err.Error()
 		s.mu.Unlock()
+		g.ch.Stop(child.Ladder{Grace: hostGrace, TermNow: true})
 		s.mourn(g, "could not be restarted")
+		s.mu.Lock()
+		s.toServer.Hold = false // not earlier: this one must get no call
+		s.mu.Unlock()
 		return err
 	}
 }
@@ -263,7 +286,7 @@ func (g *generation) replayed(s *Session, e *rpc.Envelope) bool {
 	}
 	before, after := handshakeOf(s.era.result), handshakeOf(e.In(e.Head.Result))
 	if before.ProtocolVersion != after.ProtocolVersion {
-		g.condemned = fmt.Sprintf("it speaks MCP %q now, the session %q", after.ProtocolVersion, before.ProtocolVersion)
+		g.condemned = fmt.Sprintf("it speaks MCP %.40q now, the session %.40q", after.ProtocolVersion, before.ProtocolVersion)
 		s.start.gaveUp = "The server was restarted, but " + g.condemned + ". Restart it from the host."
 		return true
 	}

@@ -14,6 +14,8 @@ type ask struct {
 	raw   rpc.ID // as the server knows it
 	token rpc.ID
 	gen   *generation
+
+	broken bool // an answer came that could not be read
 }
 
 // fromServer takes one event of a server's stdout. It is called with the lock
@@ -26,6 +28,9 @@ func (s *Session) fromServer(g *generation, f frame.Frame) *large {
 		s.log.noise(f.Data, f.Reason)
 		if id := rpc.MakeID(f.ID); id != "" && f.Reply {
 			s.malformed(id, f.Reason)
+		}
+		for _, raw := range f.More {
+			s.malformed(rpc.MakeID(raw), f.Reason)
 		}
 	case frame.Oversize:
 		s.serverOversize(g, f)
@@ -62,9 +67,10 @@ func (s *Session) violation(e *rpc.Envelope, reason string) {
 // follows soon. What a broken line holds is never taken for an answer.
 func (s *Session) malformed(id rpc.ID, reason string) {
 	r := s.calls.Get(id)
-	if r == nil {
+	if r == nil || r.State != call.Dispatched || r.broken {
 		return
 	}
+	r.broken = true
 	time.AfterFunc(malformedWait, func() {
 		s.locked(func() {
 			if r.State != call.Dispatched || s.closing {
@@ -143,7 +149,7 @@ func (s *Session) serverResponse(g *generation, e *rpc.Envelope) *large {
 		return nil
 	}
 	id := e.ID
-	if s.calls.Get(id) == nil {
+	if s.calls.Get(id) == nil && !(s.numbers && s.quoted) {
 		if alike := s.calls.Alike(id); alike != "" && s.calls.Get(alike).State == call.Dispatched {
 			s.stats.RepairedIDs++
 			s.log.say("id type", "the server changed the spelling of an id from "+string(alike)+" to "+string(id))
@@ -257,7 +263,11 @@ func (s *Session) serverNotification(g *generation, e *rpc.Envelope) {
 		it.Class = rpc.Must
 	case "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed", "notifications/resources/updated":
 		it.Class = rpc.Coalesce
-		it.Key = e.Method + " " + string(e.In(e.Subscription)) + " " + string(e.In(e.URI))
+		if e.URI.Len() > rpc.MaxID { // as a key it would double what the queue holds
+			it.Class = rpc.Drop
+			break
+		}
+		it.Key = e.Method + " " + string(rpc.MakeID(e.In(e.Subscription))) + " " + string(e.In(e.URI))
 	case "notifications/tasks/status":
 		s.tasks.status(s, e)
 	}
@@ -286,7 +296,7 @@ func (s *Session) serverCancel(g *generation, e *rpc.Envelope) {
 		if seen != id {
 			data = rpc.Splice(e.Data, e.RequestID.Span, []byte(seen))
 		}
-	} else if r := s.calls.Get(id); r == nil || r.listen == nil {
+	} else if r := s.calls.Get(id); r == nil || r.Method != "subscriptions/listen" {
 		s.stats.ServerDebris++
 		return
 	}

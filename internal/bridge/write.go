@@ -266,9 +266,11 @@ func (s *Session) dispatch(it *rpc.Item, g *generation) {
 		now := time.Now()
 		for i, r := range o.owner {
 			if r != nil && !o.gone[i] {
+				r.batch = nil
 				s.dispatchCall(r, g, now)
 			}
 		}
+		o.data = nil // its calls may stay open long
 	}
 }
 
@@ -277,6 +279,7 @@ func (s *Session) dispatchCall(r *request, g *generation, now time.Time) {
 		return
 	}
 	r.gen, r.stderr = g, g.stderr.Seen()
+	g.used, g.greeted = true, g.greeted || r.Method == "initialize"
 	s.to(r, call.Dispatched, now, "")
 	wait := now.Sub(r.At[call.Authorized])
 	s.stats.DispatchWait += wait

@@ -54,13 +54,10 @@ func stopDesk(t testing.TB, home string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	c := link.Dial(link.Options{Home: home, Who: link.Person})
-	err := c.Stop(ctx)
+	err := c.Stop(ctx) // a desk that is just going may not answer
 	c.Close(ctx)
-	if e := (*link.Error)(nil); errors.As(err, &e) && e.Code != link.CodeAbsent {
-		t.Errorf("stop: %v", err)
-	}
-	if err := WaitStopped(ctx, home); err != nil {
-		t.Errorf("the desk does not end: %v", err)
+	if gone := WaitStopped(ctx, home); gone != nil {
+		t.Errorf("the desk does not end: %v, %v", err, gone)
 	}
 }
 

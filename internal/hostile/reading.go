@@ -40,7 +40,10 @@ func readingFixtures() []Fixture {
 				return newServer(s).serve()
 			}),
 		fixture(Server, "restarts", "knows how often it was started: tool \"generation\" tells it, \"crash\" ends the process, \"change\" sends list_changed",
-			[]Key{{Name: "starts", Meaning: "file that gets a line for each start"}}, restarts),
+			[]Key{
+				{Name: "starts", Meaning: "file that gets a line for each start"},
+				{Name: "then", Kind: Choice, Default: "same", Choices: []string{"same", "version", "capability", "info", "refuse", "silent", "exit"}, Meaning: "what initialize meets from the second start on: the same; another protocol version; no prompts any more; another name; an error; nothing; an exit"},
+			}, restarts),
 	}
 }
 
@@ -156,5 +159,34 @@ func restarts(s *stage) int {
 		tool{name: "crash", description: "Ends the process without an answer.",
 			run: func(context.Context, *server, message, call) { s.die(3) }},
 	)
+	srv.first = func(m message) bool {
+		if m.Method != "initialize" || gen == 1 {
+			return false
+		}
+		switch s.text("then") {
+		case "refuse":
+			srv.refuse(m, -32600, "not again")
+		case "silent":
+		case "exit":
+			s.die(4)
+		default:
+			return false
+		}
+		return true
+	}
+	srv.answer = func(m message, frame []byte) []byte {
+		if m.Method != "initialize" || gen == 1 {
+			return frame
+		}
+		switch s.text("then") {
+		case "version":
+			frame = bytes.Replace(frame, []byte(`"protocolVersion":"20`), []byte(`"protocolVersion":"19`), 1)
+		case "capability":
+			frame = bytes.Replace(frame, []byte(`,"prompts":{"listChanged":true}`), nil, 1)
+		case "info":
+			frame = bytes.Replace(frame, []byte(`"name":"hostile"`), []byte(`"name":"other"`), 1)
+		}
+		return frame
+	}
 	return srv.serve()
 }

@@ -166,12 +166,16 @@ func foreignSpelling(raw []byte) bool {
 
 func shift(s frame.Span, by int) frame.Span { return frame.Span{Start: s.Start + by, End: s.End + by} }
 
+// MaxElements is the most messages of one batch.
+const MaxElements = 1024
+
 // Split returns the spans of the elements of a batch. It reports false if one
-// of them is no message; nested batches are none.
+// of them is no message, as a nested batch is none, or if they are more than
+// [MaxElements].
 func Split(data []byte) (elements []frame.Span, heads []frame.Head, ok bool) {
 	for v := range frame.Elements(data) {
 		h, err := frame.Parse(v.Span.In(data))
-		if err != nil || h.Kind != frame.Object {
+		if err != nil || h.Kind != frame.Object || frame.Judge(v.Span.In(data), h) != "" || len(elements) == MaxElements {
 			return nil, nil, false
 		}
 		elements, heads = append(elements, v.Span), append(heads, h)
@@ -201,6 +205,9 @@ var methods = func() map[string]string {
 func method(raw []byte) string {
 	if m, ok := methods[string(raw)]; ok {
 		return m
+	}
+	if len(raw) > MaxID { // of an open call it is remembered
+		return string(bytes.ToValidUTF8(raw[1:64], nil)) + "…"
 	}
 	return frame.Unquote(raw)
 }

@@ -53,4 +53,9 @@ func (a ID) Alike(b ID) bool {
 	return err1 == nil && err2 == nil && f == g
 }
 
+// QuotedNumber reports whether a is a string that looks like a number.
+func (a ID) QuotedNumber() bool {
+	return len(a) > 2 && a[0] == '"' && strings.Trim(string(a[1:len(a)-1]), "0123456789+-.eE") == ""
+}
+
 func (a ID) bare() string { return strings.Trim(string(a), `"`) }
