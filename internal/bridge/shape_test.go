@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
-	"os"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/penstock-dev/penstock/internal/desk"
@@ -24,21 +22,9 @@ func withDesk(t *testing.T, limit int) func(*Config) {
 		c.ContentLimit, c.ContentMost, c.MediaLimit, c.Spill = limit, 4*limit, c.WireLimit, true
 		c.Desk = func(session string) *link.Client {
 			return link.Dial(link.Options{Session: session, Page: limit / 2, Private: func(context.Context) (net.Conn, error) {
-				fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-				if err != nil {
-					return nil, err
-				}
-				var ends [2]net.Conn
-				for i, fd := range fds {
-					f := os.NewFile(uintptr(fd), "desk")
-					ends[i], err = net.FileConn(f)
-					f.Close()
-					if err != nil {
-						return nil, err
-					}
-				}
-				go desk.ServeConn(ctx, ends[1], desk.Config{Home: t.TempDir()})
-				return ends[0], nil
+				here, there := net.Pipe()
+				go desk.ServeConn(ctx, there, desk.Config{Home: t.TempDir()})
+				return here, nil
 			}})
 		}
 	}

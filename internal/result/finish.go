@@ -183,20 +183,23 @@ func (p *plan) structure(s *shrink, room int) (out []byte, cut, ok bool) {
 	if s.broken {
 		return nil, true, false
 	}
-	t := s.again(share)
-	if len(t.out) > share {
-		// What cannot be dropped takes more than its share.
-		if share = room * 3 / 4; p.c.l.Schema != nil {
-			share = min(share, maxChecked)
+	// A schema may ask for some items in every array: rather fewer arrays then.
+	for _, least := range []int64{0, 4, 16} {
+		t := s.again(share, least)
+		if len(t.out) > share {
+			// What cannot be dropped takes more than its share.
+			if share = room * 3 / 4; p.c.l.Schema != nil {
+				share = min(share, maxChecked)
+			}
+			t = s.again(share, least)
 		}
-		t = s.again(share)
-	}
-	if t.broken || len(t.out) > share {
-		return nil, true, false
-	}
-	for _, marks := range []bool{true, false} {
-		if out = t.render(marks); p.c.l.Schema.Valid(out) {
-			return out, t.cut(), true
+		if t.broken || len(t.out) > share {
+			break
+		}
+		for _, marks := range []bool{true, false} {
+			if out = t.render(marks); p.c.l.Schema.Valid(out) {
+				return out, t.cut(), true
+			}
 		}
 	}
 	return nil, true, false
@@ -554,7 +557,7 @@ func (p *plan) failure(room int) []byte {
 		share := int(min(s.size, max(int64(room)/2, int64(room)-need)))
 		if !s.cut() && s.size <= int64(share) {
 			data, part.Shown = s.out, s.size
-		} else if t := s.again(max(share, 64)); !t.broken {
+		} else if t := s.again(max(share, 64), 0); !t.broken {
 			data = t.render(true)
 			part.Shown = shownOf(s, data, true)
 		}
