@@ -61,6 +61,7 @@ func measure(quick bool, only string) error {
 		{"copier", []string{self, "copier"}},
 		{"penstock", []string{bin, "run", "--content-limit", "off", "--"}},
 	}
+	defer exec.Command(bin, "desk", "stop").Run() // an error says that there is none
 	fmt.Printf("# Benchmarks\n\nMade by `make bench`. %s, %s/%s, %d cores. \"Copier\" is a Go program that only copies bytes both\nways between the host and the server; it is the least that anything in between can cost.\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
 	for _, s := range []struct {
 		name string

@@ -24,6 +24,7 @@ type plan struct {
 	Calls    []toolCall    `json:"calls"`
 	Answers  bool          `json:"answers"` // declare and answer sampling, elicitation and roots
 	Features bool          `json:"features"`
+	ReadOn   bool          `json:"readOn"` // read what penstock cut to its end
 }
 
 type serverProcess struct {

@@ -81,6 +81,7 @@ type memory struct {
 	Queues   config.Size `json:"queues"`
 	Readers  config.Size `json:"readers"`
 	Captures config.Size `json:"captures"`
+	Results  config.Size `json:"results"`
 	Bridge   config.Size `json:"bridge"`
 	Total    config.Size `json:"total"`
 	Assumes  string      `json:"assumes"` // which settings it was reckoned with
@@ -149,7 +150,7 @@ func diagnose(src config.Source, calls, sessions int) *diagnosis {
 		calls = c.Limits.Calls
 	}
 	m := c.WorstCase(calls, sessions)
-	d.Memory = memory{calls, sessions, m.Base, m.Queues, m.Readers, m.Captures, m.Bridge, m.Total, assumes}
+	d.Memory = memory{calls, sessions, m.Base, m.Queues, m.Readers, m.Captures, m.Results, m.Bridge, m.Total, assumes}
 	return d
 }
 
@@ -224,6 +225,7 @@ func (d *diagnosis) print(env *environment) error {
 		{m.Queues, "queues (limits.queues)"},
 		{m.Readers, "messages being read (twice limits.wire)"},
 		{m.Captures, "kept stderr (helper_output)"},
+		{m.Results, "results on their way to the desk, and being cut"},
 		{m.Base, "the program itself, idle"},
 		{m.Bridge, "one session"},
 		{m.Total, "all sessions"},

@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"flag"
 	"os"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/penstock-dev/penstock/internal/hostile"
 )
 
 // TestMain makes the test binary stand in for the commands that the scripts
@@ -16,6 +19,10 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	hostile.Main() // the servers and hosts of these tests are this binary too
+	// Most of these tests wait for a ladder of seconds and use no processor. A
+	// -parallel of the command line is read later and wins.
+	flag.Set("test.parallel", "12")
 	testscript.Main(m, map[string]func(){
 		"penstock": main,
 		"keep":     keepMain,

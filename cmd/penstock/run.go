@@ -93,7 +93,7 @@ func (o *runOptions) run(ctx context.Context, env *environment, args []string) e
 		}
 	}
 	s := bridge.New(bc, in, out, env.stderr)
-	ctx, stop := signals(ctx, s, env.stderr)
+	ctx, stop := signals(ctx, s)
 	defer stop()
 
 	exit, err := s.Run(ctx)
@@ -176,7 +176,7 @@ func prepareProcess(env *environment) {
 // signals passes signals on to the session: one that asks to end ends it, the
 // rest go to the server. Without this a write to a host that has gone would
 // end the process by SIGPIPE before the server is stopped.
-func signals(ctx context.Context, s *bridge.Session, stderr io.Writer) (context.Context, func()) {
+func signals(ctx context.Context, s *bridge.Session) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ch := make(chan os.Signal, 16)
 	signal.Notify(ch, append([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE}, caught...)...)
@@ -193,7 +193,7 @@ func signals(ctx context.Context, s *bridge.Session, stderr io.Writer) (context.
 				case sig == childSignal:
 					child.ReapOrphans(nil)
 				case sig == statsSignal:
-					writeStats(stderr, s)
+					s.LogStats()
 				default:
 					s.Signal(sig)
 				}

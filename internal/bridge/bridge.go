@@ -221,7 +221,7 @@ type Exit struct {
 // Run starts the server and moves frames until the host has gone, the server
 // has ended for good, or ctx is done, which ends the server at once. All
 // goroutines and processes of the session have ended when it returns, except a
-// read of an in that cannot be interrupted. It returns a *child.StartError if
+// read of an in, or a write to an out, that cannot be interrupted. It returns a *child.StartError if
 // the server cannot be started at all.
 func (s *Session) Run(ctx context.Context) (Exit, error) {
 	defer s.log.close()
@@ -231,10 +231,10 @@ func (s *Session) Run(ctx context.Context) (Exit, error) {
 		close(s.ended)
 		return Exit{}, err
 	}
-	var reader, writers sync.WaitGroup
+	var reader, writer, toServer sync.WaitGroup
 	reader.Go(s.readHost)
-	writers.Go(s.writeHost)
-	writers.Go(s.writeServer)
+	writer.Go(s.writeHost)
+	toServer.Go(s.writeServer)
 
 	exit := s.live(ctx)
 
@@ -248,22 +248,23 @@ func (s *Session) Run(ctx context.Context) (Exit, error) {
 		s.deadline.Stop()
 	}
 	s.mu.Unlock()
-	s.out.Close() // a write that the host does not take ends here
-	s.in.Close()
-	writers.Wait()
-	waitRead(&reader, s.in)
+	toServer.Wait()
+	closeAndJoin(s.out, &writer) // a write that the host does not take ends here
+	closeAndJoin(s.in, &reader)
 	s.closeDesk()
 	return exit, nil
 }
 
-// waitRead joins the goroutine that reads the host. Closing a pipe or a socket
-// ends the read; a terminal or a file may keep it, and only then it is left to
-// the end of the process.
-func waitRead(g *sync.WaitGroup, in io.Reader) {
-	if f, ok := in.(*os.File); ok && f.SetReadDeadline(time.Time{}) == os.ErrNoDeadline {
-		return
+// closeAndJoin closes f and waits for the goroutine that reads or writes it.
+// Closing ends that for a pipe or a socket; a terminal may keep it, and only
+// then it is left to the end of the process.
+func closeAndJoin(f io.Closer, g *sync.WaitGroup) {
+	file, ok := f.(*os.File)
+	stuck := ok && file.SetDeadline(time.Time{}) == os.ErrNoDeadline // to be asked before
+	f.Close()
+	if !stuck {
+		g.Wait()
 	}
-	g.Wait()
 }
 
 // desk returns the client of the desk, nil if there is none. It is called with

@@ -346,20 +346,21 @@ func (s *Session) readPage(ctx context.Context, desk *link.Client, args []byte) 
 // ownResult makes the answer to a call of the continuation tool: the page as
 // text, since hosts show that, and as structured content.
 func ownResult(r *request, page []byte, err error) []byte {
-	text := ""
+	text, next := "", ""
 	if err != nil {
 		text = "Nothing was read: " + err.Error() + "."
 	} else {
-		for name, v := range frame.Members(page) {
-			if frame.Is(name.In(page), "text") {
-				text = frame.Unquote(v.Span.In(page))
-			}
-		}
+		text, next = pageText(page)
 	}
 	b := append([]byte(`{"jsonrpc":"2.0","id":`), r.id...)
 	b = append(b, `,"result":{"content":[{"type":"text","text":`...)
 	b = frame.Quote(b, text)
 	b = append(b, '}')
+	if next != "" { // for hosts that show the texts only
+		b = append(b, `,{"type":"text","text":`...)
+		b = frame.Quote(b, fmt.Sprintf("[penstock: there is more; go on with cursor %q]", next))
+		b = append(b, '}')
+	}
 	if err == nil {
 		b = append(b, `],"structuredContent":`...)
 		b = append(b, page...)
@@ -370,6 +371,20 @@ func ownResult(r *request, page []byte, err error) []byte {
 		b = append(b, `,"resultType":"complete"`...)
 	}
 	return append(b, "}}\n"...)
+}
+
+// pageText returns the text of a page and the cursor of the next, "" if there is
+// none.
+func pageText(page []byte) (text, next string) {
+	for name, v := range frame.Members(page) {
+		switch raw := name.In(page); {
+		case frame.Is(raw, "text"):
+			text = frame.Unquote(v.Span.In(page))
+		case frame.Is(raw, "nextCursor"):
+			next = frame.Unquote(v.Span.In(page))
+		}
+	}
+	return text, next
 }
 
 // resultURI is what resources of kept results begin with.
@@ -395,15 +410,7 @@ func (s *Session) readResource(r *request, uri string) {
 				s.toHost.OfferSmall(rpc.Item{Data: refuse(r.id, "Nothing was read: "+err.Error()+"."), Owner: r})
 				return
 			}
-			text, next := "", ""
-			for name, v := range frame.Members(page) {
-				switch raw := name.In(page); {
-				case frame.Is(raw, "text"):
-					text = frame.Unquote(v.Span.In(page))
-				case frame.Is(raw, "nextCursor"):
-					next = frame.Unquote(v.Span.In(page))
-				}
-			}
+			text, next := pageText(page)
 			if next != "" {
 				text += fmt.Sprintf("\n[penstock: there is more; go on with the tool %s and cursor %q]", s.tools.own, next)
 			}

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/penstock-dev/penstock/child"
@@ -197,6 +198,20 @@ func (s *Session) Stats() Stats {
 	st.LogDropped = s.log.total
 	s.log.mu.Unlock()
 	return st
+}
+
+// LogStats writes the picture to the log of the session, as a line of JSON, and
+// waits for nobody who reads it.
+func (s *Session) LogStats() {
+	b, err := json.Marshal(s.Stats())
+	if err != nil {
+		return // not with these types
+	}
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	if len(s.log.queue) < 2*logQueue {
+		s.log.push("", b)
+	}
 }
 
 func queueStats(q *rpc.Queue) QueueStats {

@@ -250,15 +250,16 @@ func TestFlagValue(t *testing.T) {
 
 func TestWorstCase(t *testing.T) {
 	c := Default()
+	const rest = 10<<20 + 16<<20 + 16<<20 + 4<<20 + 5*64<<10
 	for _, tt := range []struct {
 		calls, sessions int
 		captures, total Size
 	}{
-		{0, 1, 0, 10<<20 + 16<<20 + 16<<20},
-		{1, 1, 16384, 42<<20 + 16384},
-		{15, 1, 15 * 16384, 42<<20 + 15*16384},
-		{17, 2, 262144, 2 * (42<<20 + 262144)},
-		{1 << 40, 3, 262144, 3 * (42<<20 + 262144)},
+		{0, 1, 0, rest},
+		{1, 1, 16384, rest + 16384},
+		{15, 1, 15 * 16384, rest + 15*16384},
+		{17, 2, 262144, 2 * (rest + 262144)},
+		{1 << 40, 3, 262144, 3 * (rest + 262144)},
 		{-1, -1, 0, 0},
 	} {
 		if m := c.WorstCase(tt.calls, tt.sessions); m.Captures != tt.captures || m.Total != tt.total {
@@ -269,6 +270,10 @@ func TestWorstCase(t *testing.T) {
 	c.Limits.Calls = 2
 	if got := c.WorstCase(3, 1).Captures; got != 2*16384 {
 		t.Errorf("got captures of %d with two calls let in", got)
+	}
+	c.Limits.Content, c.Results.Oversize = Off, OversizeReject
+	if got := c.WorstCase(3, 1).Results; got != 0 {
+		t.Errorf("got %d for results where none are kept", got)
 	}
 }
 

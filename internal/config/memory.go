@@ -5,6 +5,9 @@ package config
 // that the tests hold an idle bridge to, not a measurement.
 const RuntimeBase Size = 10 * mib
 
+// SendBuffer is what of results may wait in a bridge for the desk to take it.
+const SendBuffer Size = 4 * mib
+
 // Memory is the most that the settings let bridges hold, in anonymous memory.
 // The parts are for one bridge.
 type Memory struct {
@@ -12,6 +15,7 @@ type Memory struct {
 	Queues   Size // limits.queues
 	Readers  Size // one message of limits.wire in each direction
 	Captures Size // stderr kept: for each call, within the limit of the process
+	Results  Size // what waits to be kept by the desk, and a result being cut
 
 	Bridge Size // the sum of the parts
 	Total  Size // of all sessions: each has a bridge of its own
@@ -28,7 +32,10 @@ func (c *Config) WorstCase(calls, sessions int) Memory {
 		Readers:  2 * c.Limits.Wire,
 		Captures: min(Size(calls)*c.HelperOutput.StderrRetainedPerCall, c.HelperOutput.StderrRetainedProcess),
 	}
-	m.Bridge = m.Base + m.Queues + m.Readers + m.Captures
+	if c.Limits.Content != Off || c.Results.Oversize == OversizeSpill {
+		m.Results = SendBuffer + 5*max(c.Limits.Content, 0)
+	}
+	m.Bridge = m.Base + m.Queues + m.Readers + m.Captures + m.Results
 	m.Total = Size(max(sessions, 0)) * m.Bridge
 	return m
 }

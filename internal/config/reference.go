@@ -95,6 +95,8 @@ the sum of
 - twice ` + "`limits.wire`" + `: one message being read in each direction;
 - N times ` + "`helper_output.stderr_retained_per_call_bytes`" + `, but no more than
   ` + "`helper_output.stderr_retained_process_bytes`" + `. N is at most ` + "`limits.calls`" + `;
+- ` + SendBuffer.String() + ` for what waits to be kept by the desk, and five times ` + "`limits.content`" + ` for
+  a result being cut, unless nothing is cut and nothing kept;
 - ` + RuntimeBase.String() + ` for the Go runtime and the table of calls, the ceiling that the
   tests hold an idle bridge to.
 

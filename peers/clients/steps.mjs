@@ -5,6 +5,8 @@
 // requests, and prints one JSON array with an object for each step: its name and the
 // result or the error that the library under test gave for it.
 
+import { createHash } from 'node:crypto';
+
 export const plan = JSON.parse(process.argv[2]);
 
 const steps = [];
@@ -33,10 +35,37 @@ export async function run(client) {
   if (plan.features) await features(client);
   else {
     await step('tools/list', () => client.listTools());
-    for (const call of plan.calls) await step(`tools/call ${call.name}`, () => client.callTool(call));
+    for (const call of plan.calls) await step(`tools/call ${call.name}`, async () => {
+      const result = await client.callTool(call);
+      const cut = result._meta?.['dev.penstock/truncated'];
+      return plan.readOn && cut ? await readOn(client, result, cut) : result;
+    });
   }
   await client.close();
   process.stdout.write(JSON.stringify(steps, null, 1) + '\n');
+}
+
+// readOn reads a result that was cut to its end, and returns what the host was
+// given first and what the pages were.
+async function readOn(client, first, cut) {
+  const hash = createHash('sha256');
+  let bytes = 0, pages = 0, largest = 0, cursor;
+  for (;;) {
+    const page = await client.callTool({ name: 'penstock_result', arguments: { handle: cut.handle, ...(cursor ? { cursor } : {}) } });
+    if (page.isError) throw new Error(page.content[0].text);
+    largest = Math.max(largest, Buffer.byteLength(JSON.stringify(page)));
+    const text = page.structuredContent.text;
+    hash.update(text);
+    bytes += Buffer.byteLength(text);
+    pages++;
+    if (page.structuredContent.end) break;
+    cursor = page.structuredContent.nextCursor;
+  }
+  return {
+    isError: first.isError ?? false, cut, bytes, pages, largest, sha256: hash.digest('hex'),
+    size: Buffer.byteLength(JSON.stringify(first)),
+    first: first.content[0].text.slice(0, 200), last: first.content.at(-1).text.slice(-300),
+  };
 }
 
 // Events are what came from the server on its own account.
