@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/penstock-dev/penstock/internal/desk"
@@ -16,14 +17,16 @@ import (
 // withDesk gives a session a content limit and a desk of its own, which keeps
 // results in memory.
 func withDesk(t *testing.T, limit int) func(*Config) {
+	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(cancel)
+	var desks sync.WaitGroup
+	t.Cleanup(func() { cancel(); desks.Wait() })
 	return func(c *Config) {
 		c.ContentLimit, c.ContentMost, c.MediaLimit, c.Spill = limit, 4*limit, c.WireLimit, true
 		c.Desk = func(session string) *link.Client {
 			return link.Dial(link.Options{Session: session, Page: limit / 2, Private: func(context.Context) (net.Conn, error) {
 				here, there := net.Pipe()
-				go desk.ServeConn(ctx, there, desk.Config{Home: t.TempDir()})
+				desks.Go(func() { desk.ServeConn(ctx, there, desk.Config{Home: dir}) })
 				return here, nil
 			}})
 		}

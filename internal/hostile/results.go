@@ -13,7 +13,6 @@ func resultFixtures() []Fixture {
 			[]Key{
 				{Name: "bytes", Kind: Size, Default: "200KiB", Meaning: "about the size of prompts and resources"},
 				{Name: "collide", Kind: Flag, Default: "false", Meaning: "it has a tool named penstock_result too"},
-				{Name: "pages", Kind: Flag, Default: "false", Meaning: "its list of tools has two pages"},
 				{Name: "spread", Kind: Flag, Default: "false", Meaning: "its list of tools has white space and members of its own"},
 				{Name: "none", Kind: Flag, Default: "false", Meaning: "its list of tools is empty"},
 				{Name: "most", Kind: Number, Default: "0", Meaning: "anthropic/maxResultSizeChars of the tool text; 0 for none"},
@@ -114,22 +113,13 @@ func results(s *stage) int {
 		case "resources/read":
 			srv.result(m, `"contents":[{"uri":"hostile://note","mimeType":"text/plain","text":"`+line(n)+`"}]`+srv.fresh(m))
 		case "tools/list":
-			var p struct {
-				Cursor string `json:"cursor"`
-			}
-			_ = json.Unmarshal(m.Params, &p)
-			half := len(srv.tools) / 2
 			switch {
 			case s.flag("none"):
 				srv.page(m, "tools", " ")
 			case s.flag("spread"):
 				srv.result(m, `"vendor/before":{"tools":[1]},"tools" : [ `+srv.describe(srv.tools)+"\t],\"vendor/after\":1.50"+srv.fresh(m))
-			case !s.flag("pages"):
-				return false
-			case p.Cursor == "":
-				srv.result(m, `"tools":[`+srv.describe(srv.tools[:half])+`],"nextCursor":"two"`+srv.fresh(m))
 			default:
-				srv.page(m, "tools", srv.describe(srv.tools[half:]))
+				return false
 			}
 		default:
 			return false
