@@ -52,9 +52,9 @@ func (s *safeBuffer) String() string {
 }
 
 // behind returns the command line of a bridge before a fixture, which writes
-// ledger.
+// ledger. Answers pass whole, and no desk is started to keep any.
 func behind(ledger string, flags []string, fixture string, args ...string) []string {
-	argv := append([]string{"penstock", "run", "--name", "srv"}, flags...)
+	argv := append([]string{"penstock", "run", "--name", "srv", "--content-limit", "off", "--oversize", "reject"}, flags...)
 	at := len(args)
 	for i, a := range args {
 		if a == "--" {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -25,12 +26,29 @@ func withDesk(t *testing.T, limit int) func(*Config) {
 		c.ContentLimit, c.ContentMost, c.MediaLimit, c.Spill = limit, 4*limit, c.WireLimit, true
 		c.Desk = func(session string) *link.Client {
 			return link.Dial(link.Options{Session: session, Page: limit / 2, Private: func(context.Context) (net.Conn, error) {
-				here, there := net.Pipe()
-				desks.Go(func() { desk.ServeConn(ctx, there, desk.Config{Home: dir}) })
-				return here, nil
+				ours, theirs, err := socketPair(filepath.Join(dir, "desk"))
+				if err != nil {
+					return nil, err
+				}
+				desks.Go(func() { desk.ServeConn(ctx, theirs, desk.Config{Home: dir}) })
+				return ours, nil
 			}})
 		}
 	}
+}
+
+// socketPair returns both ends of a connection by way of a socket at path.
+func socketPair(path string) (ours, theirs net.Conn, err error) {
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer l.Close()
+	if ours, err = net.Dial("unix", path); err != nil {
+		return nil, nil, err
+	}
+	theirs, err = l.Accept()
+	return ours, theirs, err
 }
 
 // pages reads a whole kept result through the continuation tool.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -215,10 +216,13 @@ func TestDeskDiesBetween(t *testing.T) {
 		c.WireLimit, c.Queues = 1<<20, 4<<20
 		c.Desk = func(session string) *link.Client {
 			return link.Dial(link.Options{Session: session, Page: 4096, Private: func(context.Context) (net.Conn, error) {
-				here, there := net.Pipe()
-				desks.Go(func() { desk.ServeConn(ctx, there, desk.Config{Home: dir}) })
-				up <- there
-				return here, nil
+				ours, theirs, err := socketPair(filepath.Join(dir, "desk"))
+				if err != nil {
+					return nil, err
+				}
+				desks.Go(func() { desk.ServeConn(ctx, theirs, desk.Config{Home: dir}) })
+				up <- theirs
+				return ours, nil
 			}})
 		}
 	}, "results")
