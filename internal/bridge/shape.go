@@ -304,7 +304,7 @@ func (s *Session) offer(a *large, cut bool) {
 		sh.write(a.data)
 		if small, err := s.finishShape(sh, a.r); err == nil && small != nil {
 			s.mu.Lock()
-			s.recordCut(&large{a.r, small}, true)
+			s.recordCut(&large{r: a.r, data: small}, true)
 			ok := s.toHost.OfferSmall(rpc.Item{Data: line(small), Owner: a.r})
 			s.mu.Unlock()
 			if ok {
