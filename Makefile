@@ -15,6 +15,10 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # as a failure if it comes at a bad moment.
 FUZZ := 30000x
 
+# A program with the race detector sleeps a second as it ends. Servers of the
+# tests are such programs, and a bridge waits only so long for one.
+export GORACE := atexit_sleep_ms=0
+
 # What the test runs of one "make test" counted. In CI a skipped test fails.
 TALLY := bin/tally
 REPORT := go run ./.ci/report.go -tally $(TALLY)

@@ -227,7 +227,13 @@ answers=$("$@" <"$ASK"); [[ $answers = *'"tools":['* ]]`
 		t.Fatal(err)
 	}
 	e.environ = append(os.Environ(), "HOME="+e.home, "PENSTOCK_HOME="+filepath.Join(e.home, ".penstock"),
-		"PATH="+bin+":"+os.Getenv("PATH"), "GOBIN="+bin, "ASK="+ask, "RAN="+filepath.Join(dir, "ran"))
+		"PATH="+bin+":"+os.Getenv("PATH"), "GOBIN="+bin, "ASK="+ask, "RAN="+filepath.Join(dir, "ran"),
+		"GORACE=atexit_sleep_ms=0") // the servers are this binary: a second at their end is their end by a signal
+	t.Cleanup(func() {
+		if out, err := e.bash("if command -v penstock >/dev/null; then penstock desk stop; fi"); err != nil {
+			t.Errorf("a desk is left: %v\n%s", err, out)
+		}
+	})
 	// The home is empty, but the caches of the go command are where they were.
 	out, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE", "GOFLAGS").Output()
 	if err != nil {

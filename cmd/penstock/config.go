@@ -74,6 +74,9 @@ change a setting, to show what they would do.`,
 			for _, k := range config.Keys() {
 				fmt.Fprintf(w, "%s\t%s\t%s\n", k.Path, c.Text(k.Path), printable(c.Origin(k.Path).String()))
 			}
+			for i, r := range c.Tools {
+				fmt.Fprintf(w, "tools[%d]\t%s\t%s\n", i, printable(r.Text()), printable(r.Origin.String()))
+			}
 			return w.Flush()
 		},
 	}
@@ -86,7 +89,7 @@ change a setting, to show what they would do.`,
 type shown struct {
 	Key     string      `json:"key"`
 	Kind    config.Kind `json:"kind"`
-	Value   any         `json:"value,omitempty"`    // bytes, a count or a word
+	Value   any         `json:"value,omitempty"`    // bytes, a count, a word or a rule
 	ValueMS *int64      `json:"value_ms,omitempty"` // of a duration
 	Text    string      `json:"text"`
 	Source  string      `json:"source"` // default, file, env or flag
@@ -127,6 +130,19 @@ func showJSON(env *environment, c *config.Config) error {
 		default:
 			row.Value = n
 		}
+		if err := writeJSON(env.stdout, row); err != nil {
+			return err
+		}
+	}
+	for i, r := range c.Tools {
+		row := shown{Key: fmt.Sprintf("tools[%d]", i), Kind: "rule", Text: r.Text(), Source: r.Origin.Kind.String(), place: placeOf(r.Origin)}
+		row.Value = struct {
+			Server  string      `json:"server"`
+			Tool    string      `json:"tool"`
+			Content config.Size `json:"content,omitempty"` // -1: off
+			Media   config.Size `json:"media,omitempty"`
+			Keep    string      `json:"keep,omitempty"`
+		}{r.Server, r.Tool, r.Content, r.Media, r.Keep}
 		if err := writeJSON(env.stdout, row); err != nil {
 			return err
 		}

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	hostile.Main() // the servers and hosts of these tests are this binary too
 	// Most of these tests wait for a ladder of seconds and use no processor. A
 	// -parallel of the command line is read later and wins.
-	flag.Set("test.parallel", "12")
+	flag.Set("test.parallel", "8")
 	testscript.Main(m, map[string]func(){
 		"penstock": main,
 		"keep":     keepMain,

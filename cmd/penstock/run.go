@@ -87,7 +87,7 @@ func (o *runOptions) run(ctx context.Context, env *environment, args []string) e
 	out, restoreOut := pollable(env.stdout)
 	defer restoreOut()
 	bc := bridgeConfig(cfg, name, args, o.noRestart)
-	if bc.ContentLimit > 0 || bc.Spill {
+	if bc.ContentLimit > 0 || bc.Spill || bc.Rule != nil {
 		bc.Desk = func(session string) *link.Client {
 			return link.Dial(deskOptions(env, session, name, pageSize(bc.ContentLimit)))
 		}
@@ -117,6 +117,7 @@ func (o *runOptions) run(ctx context.Context, env *environment, args []string) e
 func bridgeConfig(c *config.Config, name string, args []string, noRestart bool) bridge.Config {
 	return bridge.Config{
 		Name: name, Args: args,
+		Rule: toolRule(c, name), CutAll: c.Results.PromptsAndResources == config.CutToo,
 		ContentLimit: int(max(c.Limits.Content, 0)), ContentMost: int(c.Limits.ContentMost), MediaLimit: int(c.Limits.Media),
 		Keep: keeps[c.Results.Keep], Spill: c.Results.Oversize == config.OversizeSpill,
 		WireLimit: int(c.Limits.Wire), Queues: int(c.Limits.Queues), Calls: c.Limits.Calls,
@@ -128,6 +129,22 @@ func bridgeConfig(c *config.Config, name string, args []string, noRestart bool) 
 		StderrExcerpt: int(c.HelperOutput.StderrAgentExcerpt), StderrPerMinute: int(c.HelperOutput.StderrForwardPerMinute),
 		StderrHead: c.HelperOutput.Retain == config.RetainHeadAndTail,
 		Grace:      c.HelperOutput.ShutdownGrace,
+	}
+}
+
+// toolRule returns the function that looks up the rule of a tool, nil if there
+// are no rules.
+func toolRule(c *config.Config, server string) func(string) bridge.Rule {
+	if len(c.Tools) == 0 {
+		return nil
+	}
+	return func(tool string) bridge.Rule {
+		r := c.ToolRule(server, tool)
+		rule := bridge.Rule{Content: int(r.Content), Media: int(r.Media)}
+		if keep, ok := keeps[r.Keep]; ok {
+			rule.Keep = &keep
+		}
+		return rule
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 // R15: notifications are bounded, and an answer is never lost behind them.
 func TestR15_FloodOfNotifications(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ count, kind string }{
 		{"101", "message"}, {"100000", "message"}, {"100000", "vendor"}, {"100000", "list_changed"}, {"100000", "updated"}, {"100000", "message,list_changed,updated,progress"},
 	} {
@@ -37,6 +38,7 @@ func TestR15_FloodOfNotifications(t *testing.T) {
 // R17: a server that writes much before it has read all of a request is drained
 // meanwhile.
 func TestR17_BothWriting(t *testing.T) {
+	t.Parallel()
 	h := start(t, nil, "read-then-block", "write=4MiB")
 	h.hello()
 	h.send(toolCall("1", "echo", `{"text":"`+strings.Repeat("y", 1<<20)+`"}`))
@@ -47,6 +49,7 @@ func TestR17_BothWriting(t *testing.T) {
 
 // R19, R21: stderr is drained, counted to the byte, and decides nothing; rule 5.
 func TestR19_StderrNeverDecides(t *testing.T) {
+	t.Parallel()
 	for _, shape := range []string{"lines", "unbroken", "invalid", "control"} {
 		t.Run(shape, func(t *testing.T) {
 			t.Parallel()
@@ -83,7 +86,8 @@ func TestR19_StderrNeverDecides(t *testing.T) {
 // Rule 2: a host that asks without end and reads nothing gets bounded memory and
 // an end of the session that says why.
 func TestHostThatOnlyAsks(t *testing.T) {
-	h := start(t, func(c *Config) { c.Calls = 4 }, "never-reads", "after=2")
+	t.Parallel()
+	h := start(t, func(c *Config) { c.Calls, c.WireLimit, c.Queues = 4, 64<<10, 128<<10 }, "never-reads", "after=2")
 	h.hello()
 	asked := make(chan struct{})
 	go func() {

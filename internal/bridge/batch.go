@@ -76,6 +76,10 @@ func (s *Session) hostBatch(e *rpc.Envelope) {
 			env.Method == "notifications/cancelled",
 			env.Method == "notifications/progress" && s.askByToken(rpc.MakeID(env.In(env.ProgressToken))) == nil:
 			alone, b.gone[i] = append(alone, env), true
+		case b.owner[i] != nil && s.answersItself(b.owner[i]):
+			r := b.owner[i]
+			b.owner[i], b.gone[i], r.batch = nil, true, nil
+			s.answerItself(r, env)
 		case env.Method == "notifications/initialized":
 			s.era.initialized = line(env.Data)
 		}
@@ -90,7 +94,7 @@ func (s *Session) hostBatch(e *rpc.Envelope) {
 		}
 	}()
 	b.data = e.Data
-	if len(alone) > 0 {
+	if slices.Contains(b.gone, true) {
 		b.data = rpc.Join(e.Data, elements, func(i int) bool { return !b.gone[i] })
 	}
 	if b.data == nil {

@@ -48,6 +48,13 @@ type Config struct {
 	Keep         result.Keep // which end of a text is shown
 	Spill        bool        // keep answers over the wire limit, and those that find no room
 
+	// Rule returns what is set for the results of one tool, by its name. Nil
+	// sets nothing. It is called under a lock: it must only look something up.
+	Rule func(tool string) Rule
+	// CutAll has answers to prompts/get and resources/read cut too, at
+	// ContentLimit.
+	CutAll bool
+
 	// Desk returns the session's client of the desk; called once at most, when
 	// it is first needed. Nil, or a nil client, keeps nothing.
 	Desk func(sessionID string) *link.Client
@@ -72,19 +79,27 @@ type Config struct {
 	Records // what is recorded, and what happens where that fails
 }
 
+// Rule is what is set for the results of one tool. Fields that are zero set
+// nothing.
+type Rule struct {
+	Content int          // bytes, in place of ContentLimit and of what the tool asks for; negative: not cut
+	Media   int          // bytes, in place of MediaLimit
+	Keep    *result.Keep // in place of Keep
+}
+
 const (
 	// hostGrace is each rung of the stop ladder once the host has gone: hosts
 	// send SIGTERM after 2 s and SIGKILL after 4 s.
 	hostGrace = 1500 * time.Millisecond
 	// exitWait is how long an answer about a dead server waits for the exit
-	// status after the end of its stdout.
+	// status after the end of its stdout, and then for the end of its stderr.
 	exitWait = 250 * time.Millisecond
 	// firstRequest is how long a server that died at once waits to be asked,
 	// so that the host learns why.
 	firstRequest = time.Second
 	// flushWait is how long the end of a session waits for the host to take
-	// what is queued.
-	flushWait = time.Second
+	// what is queued. With both rungs and exitWait it stays below the 4 s.
+	flushWait = 500 * time.Millisecond
 	// malformedWait is how long a call whose answer came broken waits for a
 	// whole one.
 	malformedWait = 2 * time.Second
@@ -191,7 +206,7 @@ func New(c Config, in io.ReadCloser, out io.WriteCloser, errw io.Writer) *Sessio
 		toHost: rpc.NewQueue(room, room.Max, maxItems), toServer: rpc.NewQueue(room, room.Max-c.WireLimit-slack/2, maxItems),
 		tokens: map[rpc.ID]*request{}, hostOut: newOutlet(out),
 	}
-	if c.ContentLimit > 0 || c.Spill {
+	if c.ContentLimit > 0 || c.Spill || c.Rule != nil {
 		s.tools.own = result.ToolName // until tools/list tells of another one of that name
 	}
 	s.host = frame.NewReader(&beforeRead{in, s.push}, frame.Options{Limit: c.WireLimit})

@@ -11,6 +11,7 @@ import (
 // R23, rule 9: a cancellation reaches the producer with its id and reason, and
 // the second request works. Cancelled before work, in work and after the answer.
 func TestR23_CancelReachesTheProducer(t *testing.T) {
+	t.Parallel()
 	l := ledgerOf(t)
 	h := start(t, nil, "cancel-obeying", "ledger="+l, "progress=true")
 	h.hello()
@@ -43,6 +44,7 @@ func TestR23_CancelReachesTheProducer(t *testing.T) {
 // A call of the server's own making that the host cancels before it was sent
 // never reaches the server.
 func TestCancelBeforeDispatch(t *testing.T) {
+	t.Parallel()
 	l := ledgerOf(t)
 	h := start(t, func(c *Config) { c.WireLimit, c.Queues = 1<<20, 4<<20 }, "never-reads", "after=2", "ledger="+l)
 	h.hello()
@@ -74,6 +76,7 @@ func TestR29_LateAnswer(t *testing.T) {
 // A silent server with requests that cannot even be written is unresponsive:
 // they are answered, and where the settings say so it is restarted.
 func TestWedged(t *testing.T) {
+	t.Parallel()
 	for _, restart := range []bool{false, true} {
 		t.Run(map[bool]string{false: "report", true: "restart"}[restart], func(t *testing.T) {
 			h := start(t, func(c *Config) {

@@ -11,6 +11,7 @@ import (
 // R03: an answer without an end fails its call where it crosses the limit, not
 // at a deadline, and costs no memory; the next call works.
 func TestR03_AnswerWithoutEnd(t *testing.T) {
+	t.Parallel()
 	h := start(t, func(c *Config) { c.WireLimit, c.Queues = 1<<20, 2<<20 }, "oversized", "endless=true", "reader=own")
 	h.hello()
 	h.send(toolCall("1", "large", `{}`))
@@ -26,6 +27,7 @@ func TestR03_AnswerWithoutEnd(t *testing.T) {
 
 // The id may stand anywhere, and may be hidden among look-alikes.
 func TestOversizeIDs(t *testing.T) {
+	t.Parallel()
 	for _, id := range []string{"first", "last", "escaped"} {
 		for _, shape := range []string{"unbroken", "quotes", "multibyte", "blocks", "deep", "nested"} {
 			if shape == "deep" && id != "first" {
@@ -52,6 +54,7 @@ func TestOversizeIDs(t *testing.T) {
 // R05, R07: every kind of noise is counted and kept from the host; a broken
 // answer fails its own call, and a good one after it is delivered.
 func TestR07_BrokenAnswers(t *testing.T) {
+	t.Parallel()
 	for kind, want := range map[string]string{
 		"half": "failed", "glued": "failed", "bad-value": "failed", "nan": "failed", "raw-newline": "failed",
 		"result-and-error": "failed", "wrong-version": "failed", "no-version": "failed",
@@ -87,6 +90,7 @@ func TestR07_BrokenAnswers(t *testing.T) {
 // R09, R11: text arrives as it was, cut anywhere by writes; broken UTF-8 is
 // replaced and counted, lone surrogates below the limit are left alone.
 func TestR09_TextInPieces(t *testing.T) {
+	t.Parallel()
 	h := start(t, nil, "trickle")
 	h.hello()
 	const text = "— 读取 🎉 \u2028 e\u0301"
@@ -97,6 +101,7 @@ func TestR09_TextInPieces(t *testing.T) {
 }
 
 func TestR11_DirtyText(t *testing.T) {
+	t.Parallel()
 	h := start(t, nil, "dirty-text")
 	h.hello()
 	const fffd = "\uFFFD"
@@ -130,6 +135,7 @@ func TestR11_DirtyText(t *testing.T) {
 // A message cut short swallows the line feed of its end, and with it the next
 // one: both calls fail soon, and a third works.
 func TestCutAnswerTakesTheNextAlong(t *testing.T) {
+	t.Parallel()
 	h := start(t, nil, "noise", "kind=blank", "on=")
 	h.hello()
 	h.send(toolCall("1", "noisy", `{"kind":"cut"}`), toolCall("2", "echo", `{"text":"x"}`))
@@ -144,6 +150,7 @@ func TestCutAnswerTakesTheNextAlong(t *testing.T) {
 // Requests of the host that are broken, too large or too deep are answered where
 // their id can be read, never reach the server, and do not end the session.
 func TestBrokenRequests(t *testing.T) {
+	t.Parallel()
 	l := ledgerOf(t)
 	h := start(t, func(c *Config) { c.WireLimit, c.Queues = 256<<10, 1<<20 }, "echo", "ledger="+l)
 	h.hello()
@@ -175,6 +182,7 @@ func TestBrokenRequests(t *testing.T) {
 // A last line without its line feed is a message if it is whole, and nothing if
 // it is not.
 func TestHalfFrameThenEOF(t *testing.T) {
+	t.Parallel()
 	for end, calls := range map[string]int64{`{"jsonrpc":"2.0","id":1,"method":"ping"}`: 2, `{"jsonrpc":"2.0","id":1,"met`: 2, `{"jsonrp`: 1} {
 		h := start(t, nil, "echo")
 		h.hello()

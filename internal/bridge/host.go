@@ -57,14 +57,8 @@ func (s *Session) hostRequest(e *rpc.Envelope) {
 	if r == nil {
 		return
 	}
-	switch {
-	case s.ownTool(r):
-		s.to(r, call.Dispatched, time.Now(), "answered by penstock")
-		s.readResult(r, e.In(e.Arguments))
-		return
-	case r.Method == "resources/read" && s.tools.own != "" && strings.HasPrefix(r.key, resultURI):
-		s.to(r, call.Dispatched, time.Now(), "answered by penstock")
-		s.readResource(r, r.key)
+	if s.answersItself(r) {
+		s.answerItself(r, e)
 		return
 	}
 	it := rpc.Item{Data: s.buffers.line(e.Data), Owner: r}
@@ -72,6 +66,21 @@ func (s *Session) hostRequest(e *rpc.Envelope) {
 		r.listen = it.Data
 	}
 	s.queueCall(r, it)
+}
+
+// answersItself reports whether r is a request for a kept result, which the
+// server does not see.
+func (s *Session) answersItself(r *request) bool {
+	return s.ownTool(r) || r.Method == "resources/read" && s.tools.own != "" && strings.HasPrefix(r.key, resultURI)
+}
+
+func (s *Session) answerItself(r *request, e *rpc.Envelope) {
+	s.to(r, call.Dispatched, time.Now(), "answered by penstock")
+	if r.Method == "tools/call" {
+		s.readResult(r, e.In(e.Arguments))
+	} else {
+		s.readResource(r, r.key)
+	}
 }
 
 // open validates a request and enters it in the table. It answers and returns

@@ -202,6 +202,10 @@ func (s *Session) mourn(g *generation, how string) Exit {
 	}
 	select { // the exit status is worth a short wait
 	case <-g.ch.Exited():
+		select { // and so are its last words, which come by another pipe
+		case <-g.ch.Done():
+		case <-time.After(exitWait):
+		}
 	case <-time.After(exitWait):
 	}
 	code, signal := g.ch.Status()

@@ -321,23 +321,25 @@ func TestR27_ProgressAndDeadlines(t *testing.T) {
 	t.Run("extends idle", func(t *testing.T) {
 		t.Parallel()
 		const idle = 3 * time.Second
-		h := start(t, func(c *Config) { c.Idle = idle }, "progress")
+		h := start(t, nil, "progress")
 		h.hello()
+		h.limits(idle, time.Hour)
 		began := time.Now()
 		h.send(fmt.Sprintf(call, 45, "normal"))
 		if m := h.answer("1"); m.text() != "work is done" || time.Since(began) < idle {
 			t.Errorf("got %s after %v", m.raw, time.Since(began))
 		}
 	})
-	for name, change := range map[string]func(*Config){
-		"never total":     func(c *Config) { c.Idle, c.Total = time.Minute, time.Second },
-		"not by a stray":  func(c *Config) { c.Idle = time.Second },
-		"idle before end": func(c *Config) { c.Idle, c.Total = time.Second, time.Hour },
+	for name, limits := range map[string]struct{ idle, total time.Duration }{
+		"never total":     {time.Minute, time.Second},
+		"not by a stray":  {time.Second, 0},
+		"idle before end": {time.Second, time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := start(t, change, "progress")
+			h := start(t, nil, "progress")
 			h.hello()
+			h.limits(limits.idle, limits.total)
 			kind := "normal"
 			if name != "never total" {
 				kind = "token"
@@ -347,6 +349,7 @@ func TestR27_ProgressAndDeadlines(t *testing.T) {
 				t.Errorf("facts %+v", f)
 			}
 			eventually(t, "the server is told", func() bool { return h.s.Stats().CancelsSent == 1 })
+			h.limits(0, time.Hour)
 			h.echo("2")
 		})
 	}

@@ -86,7 +86,7 @@ func (s *Session) malformed(id rpc.ID, reason string) {
 func (s *Session) serverOversize(g *generation, f frame.Frame) {
 	s.stats.ServerOversize++
 	id := rpc.MakeID(f.ID)
-	if r := s.calls.Get(id); g.shaping != nil && f.Reply && f.Reason == "" && r != nil && r.State == call.Dispatched && cuts(r) {
+	if r := s.calls.Get(id); g.shaping != nil && f.Reply && f.Reason == "" && r != nil && r.State == call.Dispatched && s.cuts(r) && g.shaping.list == lists[r.Method] {
 		return // its end will tell
 	}
 	g.unkept = true
@@ -179,9 +179,10 @@ func (s *Session) serverResponse(g *generation, e *rpc.Envelope) *large {
 		}
 	}
 	s.tasks.response(s, r, e)
-	if s.mayCut(r, data) || !s.toHost.Offer(rpc.Item{Data: s.buffers.line(data), Owner: r}) {
+	over := s.mayCut(r, data)
+	if over || !s.toHost.Offer(rpc.Item{Data: s.buffers.line(data), Owner: r}) {
 		s.shaping = r
-		return &large{r, data}
+		return &large{r, data, over}
 	}
 	return nil
 }

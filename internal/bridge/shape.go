@@ -34,20 +34,22 @@ const (
 type shaping struct {
 	cut   *result.Cutter
 	put   *link.Put // nil: not kept
-	tried bool      // the desk has been there
+	list  result.List
+	tried bool // the desk has been there
 }
 
 // shape begins the shaping of an answer to r, which is nil where that is not
-// known yet.
+// known yet. Content is the content limit; 0 for the one of r.
 func (s *Session) shape(r *request, content int) *shaping {
-	l := result.Limits{Content: content, Media: s.c.MediaLimit, Frame: s.c.WireLimit, Keep: s.c.Keep}
 	s.mu.Lock()
-	if r != nil {
-		l.Schema = s.tools.of(r).outputSchema()
-	}
+	l := s.limits(r)
+	l.Schema = s.tools.of(r).outputSchema()
 	desk := s.desk()
 	s.mu.Unlock()
-	sh := &shaping{cut: result.NewCutter(l)}
+	if content > 0 {
+		l.Content = content
+	}
+	sh := &shaping{cut: result.NewCutter(l), list: l.List}
 	if desk != nil {
 		sh.put = desk.NewPut()
 	}
@@ -125,8 +127,12 @@ func (g *generation) oversized(s *Session, piece []byte) {
 	if g.shaping == nil {
 		s.mu.Lock()
 		only := s.onlyCall()
+		content := 0
+		if s.limits(only).Content == 0 { // over the wire limit it is cut all the same
+			content = s.unlimited()
+		}
 		s.mu.Unlock()
-		g.shaping = s.shape(only, s.contentLimit(only))
+		g.shaping = s.shape(only, content)
 	}
 	g.shaping.write(piece)
 }
@@ -144,27 +150,59 @@ func (s *Session) onlyCall() (only *request) {
 	return only
 }
 
-// contentLimit is what the host may be shown of the answer to r.
-func (s *Session) contentLimit(r *request) int {
-	limit := s.c.ContentLimit
-	if limit == 0 {
-		return min(64<<10, s.c.WireLimit/4) // for what is over the wire limit all the same
+// unlimited is the content limit of what must be cut although nothing limits
+// it.
+func (s *Session) unlimited() int { return min(64<<10, s.c.WireLimit/4) }
+
+// limits are those of the answer to r, which may be nil. Content is 0 where it
+// is not cut. It is called with the lock held.
+//
+// What the settings say of a tool comes first, then what the tool asks for, then
+// what holds for the session. It is not known which tool a task ran.
+func (s *Session) limits(r *request) result.Limits {
+	l := result.Limits{Content: s.c.ContentLimit, Media: s.c.MediaLimit, Frame: s.c.WireLimit, Keep: s.c.Keep}
+	if r == nil {
+		return l
 	}
-	if r != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if t := s.tools.of(r); t.content > 0 {
-			limit = t.content
-		}
+	l.List = lists[r.Method]
+	if r.Method != "tools/call" {
+		return l
 	}
-	return limit
+	t, rule := s.tools.of(r), s.rule(r)
+	switch {
+	case rule.Content > 0:
+		l.Content = rule.Content
+	case rule.Content < 0:
+		l.Content = 0
+	case l.Content > 0 && t.content > 0:
+		l.Content = t.content
+	}
+	if rule.Media > 0 {
+		l.Media = rule.Media
+	}
+	if rule.Keep != nil {
+		l.Keep = *rule.Keep
+	}
+	return l
 }
 
+// rule returns what the settings say of the tool that r calls.
+func (s *Session) rule(r *request) Rule {
+	if s.c.Rule == nil || r.Method != "tools/call" {
+		return Rule{}
+	}
+	return s.c.Rule(r.Tool)
+}
+
+var lists = map[string]result.List{"resources/read": result.Contents, "prompts/get": result.Messages}
+
 // cuts reports whether answers to r may be cut.
-func cuts(r *request) bool {
+func (s *Session) cuts(r *request) bool {
 	switch r.Method {
 	case "tools/call", "tasks/result":
 		return true
+	case "prompts/get", "resources/read":
+		return s.c.CutAll
 	}
 	return false
 }
@@ -173,19 +211,28 @@ func cuts(r *request) bool {
 type large struct {
 	r    *request
 	data []byte // borrowed from the frame's reader, or ours
+	over bool   // it is long enough to be over a limit
 }
 
-// mayCut reports whether an answer is long enough to be over the content limit.
+// mayCut reports whether an answer is long enough to be over a limit. It is
+// called with the lock held.
 func (s *Session) mayCut(r *request, data []byte) bool {
-	return s.c.ContentLimit > 0 && len(data) > s.c.ContentLimit && cuts(r)
+	if !s.cuts(r) {
+		return false
+	}
+	l := s.limits(r)
+	if l.Content == 0 && s.rule(r).Media == 0 {
+		return false
+	}
+	return l.Content > 0 && len(data) > l.Content || l.Media > 0 && len(data) > l.Media
 }
 
 // deliver cuts an answer that is over the content limit and queues what is left
 // of it. It is called without the lock.
 func (s *Session) deliver(a *large) {
 	cut := false
-	if s.mayCut(a.r, a.data) {
-		sh := s.shape(a.r, s.contentLimit(a.r))
+	if a.over {
+		sh := s.shape(a.r, 0)
 		sh.write(a.data)
 		if short, err := s.finishShape(sh, a.r); err == nil && short != nil {
 			a.data, cut = short, true
@@ -231,7 +278,7 @@ func (s *Session) endOversize(g *generation, f frame.Frame) {
 		s.answer(r, fmt.Sprintf("The server answered with %d bytes, more than the wire limit, in a form that cannot be cut, so the answer was dropped. The call itself ran: do not repeat it as it is.", f.Size))
 		return
 	}
-	s.offer(&large{r, short}, true)
+	s.offer(&large{r: r, data: short}, true)
 }
 
 // offer queues an answer. One that finds no room is kept by the desk and
@@ -252,12 +299,12 @@ func (s *Session) offer(a *large, cut bool) {
 	}
 	s.stats.Overload++
 	s.mu.Unlock()
-	if s.c.Spill && cuts(a.r) && !cut {
+	if s.c.Spill && s.cuts(a.r) && !cut {
 		sh := s.shape(a.r, result.MinContent)
 		sh.write(a.data)
 		if small, err := s.finishShape(sh, a.r); err == nil && small != nil {
 			s.mu.Lock()
-			s.recordCut(&large{a.r, small}, true)
+			s.recordCut(&large{r: a.r, data: small}, true)
 			ok := s.toHost.OfferSmall(rpc.Item{Data: line(small), Owner: a.r})
 			s.mu.Unlock()
 			if ok {
@@ -295,7 +342,11 @@ func (s *Session) readResult(r *request, args []byte) {
 }
 
 func (s *Session) readPage(ctx context.Context, desk *link.Client, args []byte) ([]byte, error) {
-	handle, _, err := result.ParseArguments(args, s.contentLimit(nil))
+	most := s.c.ContentLimit
+	if most == 0 {
+		most = s.unlimited()
+	}
+	handle, _, err := result.ParseArguments(args, most)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/penstock-dev/penstock/internal/desk"
@@ -17,30 +18,37 @@ import (
 // withDesk gives a session a content limit and a desk of its own, which keeps
 // results in memory.
 func withDesk(t *testing.T, limit int) func(*Config) {
+	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(cancel)
+	var desks sync.WaitGroup
+	t.Cleanup(func() { cancel(); desks.Wait() })
 	return func(c *Config) {
 		c.ContentLimit, c.ContentMost, c.MediaLimit, c.Spill = limit, 4*limit, c.WireLimit, true
 		c.Desk = func(session string) *link.Client {
 			return link.Dial(link.Options{Session: session, Page: limit / 2, Private: func(context.Context) (net.Conn, error) {
-				l, err := net.Listen("unix", filepath.Join(t.TempDir(), "desk"))
+				ours, theirs, err := socketPair(filepath.Join(dir, "desk"))
 				if err != nil {
 					return nil, err
 				}
-				defer l.Close()
-				ours, err := net.Dial("unix", l.Addr().String())
-				if err != nil {
-					return nil, err
-				}
-				theirs, err := l.Accept()
-				if err != nil {
-					return nil, err
-				}
-				go desk.ServeConn(ctx, theirs, desk.Config{Home: t.TempDir()})
+				desks.Go(func() { desk.ServeConn(ctx, theirs, desk.Config{Home: dir}) })
 				return ours, nil
 			}})
 		}
 	}
+}
+
+// socketPair returns both ends of a connection by way of a socket at path.
+func socketPair(path string) (ours, theirs net.Conn, err error) {
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer l.Close()
+	if ours, err = net.Dial("unix", path); err != nil {
+		return nil, nil, err
+	}
+	theirs, err = l.Accept()
+	return ours, theirs, err
 }
 
 // pages reads a whole kept result through the continuation tool.

@@ -60,7 +60,7 @@ func (s *Session) listed(r *request, e *rpc.Envelope) []byte {
 	if len(e.Data) > largeList {
 		s.stats.LargeToolLists++
 	}
-	if e.Head.Result.Kind != frame.Object || s.c.ContentLimit == 0 {
+	if e.Head.Result.Kind != frame.Object || s.c.ContentLimit == 0 && s.c.Rule == nil {
 		return e.Data
 	}
 	s.desk() // a large result may come next

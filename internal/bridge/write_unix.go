@@ -52,15 +52,18 @@ func tryWrite(f *os.File, data []byte) (n int, err error) {
 	return n, err
 }
 
-// writable reports whether a write to the pipe f would take at least a byte, or
-// fail at once.
+// writable reports whether a write to the pipe f would take at least a byte.
 func writable(f *os.File) bool {
 	c, err := f.SyscallConn()
 	if err != nil {
 		return true
 	}
 	ready := true
-	c.Control(func(fd uintptr) { ready, _ = poll(fd) })
+	c.Control(func(fd uintptr) {
+		var err error
+		ready, err = poll(fd)
+		ready = ready && err == nil
+	})
 	return ready
 }
 

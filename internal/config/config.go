@@ -32,6 +32,10 @@ type Config struct {
 	Wedge        string // WedgeReport or WedgeRestart
 	Descendants  string // DescendantsReport or DescendantsKill
 
+	// Tools are the rules for single tools, in the order of the file. Use
+	// [Config.ToolRule].
+	Tools []ToolRule
+
 	origin map[string]Origin // by key path; missing means default
 }
 
@@ -71,12 +75,16 @@ type Results struct {
 	Quota        Size          // most bytes kept
 	SessionQuota Size          // most bytes kept of one session; zero means half of Quota
 	Expire       time.Duration // how long they are kept
+
+	PromptsAndResources string // PassWhole or CutToo
 }
 
 // The words that settings of the kind [Word] hold.
 const (
 	OversizeSpill     = "spill"
 	OversizeReject    = "reject"
+	PassWhole         = "pass"
+	CutToo            = "cut"
 	KeepHead          = "head"
 	KeepTail          = "tail"
 	KeepHeadAndTail   = "head_and_tail"
@@ -140,6 +148,10 @@ func Load(src Source) (*Config, error) {
 			c.origin[k.Path] = s.origin
 		}
 	}
+	if s, ok := values[toolList]; ok {
+		c.Tools = s.tools
+		c.origin[toolList] = s.origin
+	}
 	problems = append(problems, c.disagreements(problems)...)
 	if len(problems) > 0 {
 		slices.SortStableFunc(problems, Problem.compare)
@@ -151,6 +163,7 @@ func Load(src Source) (*Config, error) {
 // setting is a value and where it was found.
 type setting struct {
 	value  value
+	tools  []ToolRule // of the list, which has no value
 	origin Origin
 }
 
@@ -171,7 +184,7 @@ func (c *Config) Text(path string) string {
 // false for a word or a path that is not a key.
 func (c *Config) Number(path string) (int64, bool) {
 	k, ok := Lookup(path)
-	if !ok || k.Kind == Word {
+	if !ok || !k.number() {
 		return 0, false
 	}
 	return k.load(c).num, true

@@ -35,7 +35,7 @@ func TestDefaults(t *testing.T) {
 			ShutdownGrace: 5 * time.Second, Retain: "tail", StderrForwardPerMinute: 1 << 20,
 		},
 		Timeouts:    Timeouts{Idle: 0, Total: time.Hour, CancelGrace: 5 * time.Second, WedgeAfter: 30 * time.Second},
-		Results:     Results{Oversize: "spill", Keep: "head", Quota: 4 << 30, SessionQuota: 0, Expire: 24 * time.Hour},
+		Results:     Results{Oversize: "spill", Keep: "head", Quota: 4 << 30, SessionQuota: 0, Expire: 24 * time.Hour, PromptsAndResources: "pass"},
 		Wedge:       "report",
 		Descendants: "report",
 	}
@@ -97,7 +97,7 @@ func TestKeys(t *testing.T) {
 			seen[n] = true
 		}
 	}
-	if got := leaves(reflect.TypeFor[Config]()); got != len(Keys()) {
+	if got := leaves(reflect.TypeFor[Config]()); got != len(Keys())+1 { // and the list tools
 		t.Errorf("Config has %d fields for %d keys", got, len(Keys()))
 	}
 }

@@ -239,7 +239,11 @@ func (r *reader) section(path string, node ast.Node) {
 			section, leaf := splitPath(full)
 			r.problem(r.at(pos), full, "write it as %s: {%s: …}", section, leaf)
 		case isKey:
-			r.scalar(k, pos, it.Value())
+			if v, ok := r.scalar(k, full, pos, it.Value()); ok {
+				r.values[k.Path] = setting{value: v, origin: r.at(pos)}
+			}
+		case full == toolList:
+			r.toolRules(it.Key(), it.Value())
 		case len(children(full)) > 0:
 			r.section(full, it.Value())
 		default:
@@ -248,31 +252,31 @@ func (r *reader) section(path string, node ast.Node) {
 	}
 }
 
-// scalar reads the value of a key. A problem is placed at the key, which is
-// where an empty value would be.
-func (r *reader) scalar(k Key, pos *token.Position, node ast.Node) {
+// scalar reads the value of a key that stands at full, and reports whether it
+// is one. A problem is placed at the key, which is where an empty value would
+// be.
+func (r *reader) scalar(k Key, full string, pos *token.Position, node ast.Node) (value, bool) {
 	o := r.at(pos)
 	var text string
 	switch n := node.(type) {
 	case *ast.StringNode:
 		text = n.Value
 		if n.Token.Type != token.StringType && (k.Kind == Count || k.Kind == Seconds) {
-			r.problem(o, k.Path, "is the text %s; write the number without quotes; allowed: %s", quote(text), k.Allowed())
-			return
+			r.problem(o, full, "is the text %s; write the number without quotes; allowed: %s", quote(text), k.Allowed())
+			return value{}, false
 		}
 	case *ast.IntegerNode, *ast.FloatNode:
 		// As it is written: what the parser made of 1_000 or 0x10 is not asked.
 		text = n.GetToken().Value
 	default:
-		r.problem(o, k.Path, "is %s; allowed: %s", describe(node), k.Allowed())
-		return
+		r.problem(o, full, "is %s; allowed: %s", describe(node), k.Allowed())
+		return value{}, false
 	}
 	v, err := k.parse(text)
 	if err != nil {
-		r.problem(o, k.Path, "%s", err)
-		return
+		r.problem(o, full, "%s", err)
 	}
-	r.values[k.Path] = setting{v, o}
+	return v, err == nil
 }
 
 // describe says what kind of value a node is.

@@ -17,6 +17,7 @@ const (
 	Seconds  Kind = "seconds"  // 5, 1.5: for keys whose name says the unit
 	Count    Kind = "count"    // 256
 	Word     Kind = "word"     // one of a list
+	Glob     Kind = "glob"     // read_*, for names
 )
 
 // Key describes one setting. Keys are values; changing one changes nothing.
@@ -32,7 +33,10 @@ type Key struct {
 	Max     int64
 	Words   []string // of a Word
 
-	field func(*Config) any // *Size, *time.Duration, *int or *string
+	// Where the value is: *Size, *time.Duration, *int or *string. One of these
+	// is set.
+	field func(*Config) any
+	rule  func(*ToolRule) any // of the keys in an entry of the list tools
 }
 
 const (
@@ -146,6 +150,11 @@ var keys = []Key{
 		field: func(c *Config) any { return &c.Results.Keep },
 	},
 	{
+		Path: "results.prompts_and_resources", Kind: Word, Default: PassWhole, Words: []string{PassWhole, CutToo},
+		Doc:   "Whether answers to prompts/get and resources/read above limits.content are passed on whole, up to limits.wire, or cut as results of tools are.",
+		field: func(c *Config) any { return &c.Results.PromptsAndResources },
+	},
+	{
 		Path: "results.quota", Kind: Bytes, Default: "4GiB", Min: mib, Max: 1 << 50,
 		Doc:   "The most bytes of results that the desk keeps. When it is reached, the oldest make room.",
 		field: func(c *Config) any { return &c.Results.Quota },
@@ -238,8 +247,11 @@ func (k Key) parse(text string) (value, error) {
 		if !slices.Contains(k.Words, text) {
 			err = fmt.Errorf("%s is not one of its words%s", quote(text), suggest(text, k.Words))
 		}
+	case Glob:
+		v.word = text
+		err = checkGlob(text)
 	}
-	if err == nil && k.Kind != Word && !(v.num == 0 && k.Zero != "") && (v.num < k.Min || v.num > k.Max) {
+	if err == nil && k.number() && !(v.num == 0 && k.Zero != "") && (v.num < k.Min || v.num > k.Max) {
 		err = fmt.Errorf("%s is out of range", quote(text))
 	}
 	if err != nil {
@@ -248,10 +260,16 @@ func (k Key) parse(text string) (value, error) {
 	return v, nil
 }
 
+// number reports whether values are numbers.
+func (k Key) number() bool { return k.Kind != Word && k.Kind != Glob }
+
 // Allowed says in words what may be written.
 func (k Key) Allowed() string {
 	if k.Kind == Word {
 		return strings.Join(k.Words, " or ")
+	}
+	if k.Kind == Glob {
+		return "a pattern with * for any characters, ? for one, [a-z] for one of these"
 	}
 	s := k.format(value{num: k.Min}) + " to " + k.format(value{num: k.Max})
 	if k.Zero != "" {
@@ -278,9 +296,14 @@ func (k Key) format(v value) string {
 	return v.word
 }
 
-// store puts the value into its field.
-func (k Key) store(c *Config, v value) {
-	switch p := k.field(c).(type) {
+// store puts the value into the field of c.
+func (k Key) store(c *Config, v value) { store(k, k.field(c), v) }
+
+// load is the reverse of store.
+func (k Key) load(c *Config) value { return load(k, k.field(c)) }
+
+func store(k Key, field any, v value) {
+	switch p := field.(type) {
 	case *Size:
 		*p = Size(v.num)
 	case *time.Duration:
@@ -294,9 +317,8 @@ func (k Key) store(c *Config, v value) {
 	}
 }
 
-// load is the reverse of store.
-func (k Key) load(c *Config) value {
-	switch p := k.field(c).(type) {
+func load(k Key, field any) value {
+	switch p := field.(type) {
 	case *Size:
 		return value{num: int64(*p)}
 	case *time.Duration:

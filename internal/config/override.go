@@ -37,7 +37,7 @@ func readEnv(environ []string, values map[string]setting) Problems {
 			problems = append(problems, Problem{Origin: o, Key: k.Path, Msg: err.Error()})
 			continue
 		}
-		values[k.Path] = setting{v, o}
+		values[k.Path] = setting{value: v, origin: o}
 	}
 	return problems
 }
@@ -63,6 +63,9 @@ func UnknownEnv(environ []string) Problems {
 		msg := "unknown variable"
 		if near := nearest(strings.TrimPrefix(name, envPrefix), settable); near != "" {
 			msg += "; did you mean " + envPrefix + near + "?"
+		}
+		if name == envName(toolList) {
+			msg = "a list, which is set in the file only"
 		}
 		for _, p := range planned {
 			if name == envName(p) || strings.HasPrefix(name, envName(p)+"_") {
@@ -130,7 +133,7 @@ func (f *Flags) read(values map[string]setting) Problems {
 		if err != nil {
 			panic(fmt.Sprintf("config: %s was set to a text that it refuses: %v", t.flag, err))
 		}
-		values[t.key.Path] = setting{v, Origin{Kind: FromFlag, Name: t.flag}}
+		values[t.key.Path] = setting{value: v, origin: Origin{Kind: FromFlag, Name: t.flag}}
 	}
 	return nil
 }

@@ -144,6 +144,9 @@ func children(section string) []string {
 			names = append(names, name)
 		}
 	}
+	if section == "" {
+		names = append(names, toolList)
+	}
 	return names
 }
 

@@ -35,6 +35,7 @@ func Reference() []byte {
 		}
 	}
 
+	b.WriteString(toolReference())
 	b.WriteString("\n## How settings must agree\n\n")
 	for _, r := range rules {
 		fmt.Fprintf(&b, "- `%s` must be %s `%s`.\n", r.left, r.must, r.right)

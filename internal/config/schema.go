@@ -33,6 +33,8 @@ func schemaSection(path string) map[string]any {
 		full := strings.TrimPrefix(path+"."+name, ".")
 		if k, ok := Lookup(full); ok {
 			props[name] = k.schema()
+		} else if full == toolList {
+			props[name] = toolSchema()
 		} else {
 			props[name] = schemaSection(full)
 		}
@@ -47,7 +49,6 @@ func schemaSection(path string) map[string]any {
 func (k Key) schema() map[string]any {
 	s := map[string]any{
 		"description": fmt.Sprintf("%s Allowed: %s.", k.Doc, k.Allowed()),
-		"default":     k.Default,
 	}
 	switch k.Kind {
 	case Word:
@@ -65,7 +66,6 @@ func (k Key) schema() map[string]any {
 			k.schemaRange("integer", 1),
 			map[string]any{"type": "string", "pattern": "^(" + pattern + ")$"},
 		}
-		s["default"] = k.schemaDefault()
 	case Duration:
 		s["type"] = "string"
 		s["pattern"] = `^\+?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
@@ -73,11 +73,15 @@ func (k Key) schema() map[string]any {
 		for name, v := range k.schemaRange("number", 1e9) {
 			s[name] = v
 		}
-		s["default"] = k.schemaDefault()
 	case Count:
 		for name, v := range k.schemaRange("integer", 1) {
 			s[name] = v
 		}
+	case Glob:
+		s["type"] = []string{"string", "number"} // a name may look like one
+		s["minLength"] = 1
+	}
+	if k.Default != "" {
 		s["default"] = k.schemaDefault()
 	}
 	return s

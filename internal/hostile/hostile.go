@@ -59,7 +59,7 @@ func All() []Fixture {
 	all := slices.Concat(
 		plainFixtures(), oversizedFixtures(), floodFixtures(), noiseFixtures(), readingFixtures(),
 		endingFixtures(), familyFixtures(), cancelFixtures(),
-		strayFixtures(), requestFixtures(), textFixtures(), batchFixtures(), hostFixtures(),
+		strayFixtures(), requestFixtures(), textFixtures(), resultFixtures(), batchFixtures(), hostFixtures(),
 	)
 	slices.SortFunc(all, func(a, b Fixture) int {
 		if a.Name < b.Name {

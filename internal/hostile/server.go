@@ -42,6 +42,8 @@ type tool struct {
 	name, description string
 	schema            string // JSON of the properties of its arguments
 	hints             string // JSON of its annotations; may be empty
+	output            string // JSON of its output schema; may be empty
+	meta              string // JSON of its _meta; may be empty
 	slow              bool   // run in a goroutine of its own, until it is cancelled
 	run               func(ctx context.Context, s *server, m message, c call)
 }
@@ -219,6 +221,12 @@ func (s *server) describe(tools []tool) string {
 		hints := ""
 		if t.hints != "" {
 			hints = `,"annotations":` + t.hints
+		}
+		if t.output != "" {
+			hints += `,"outputSchema":` + t.output
+		}
+		if t.meta != "" {
+			hints += `,"_meta":` + t.meta
 		}
 		all = append(all, `{"name":`+quote(t.name)+`,"description":`+quote(t.description)+
 			`,"inputSchema":{"type":"object","properties":{`+t.schema+`}}`+hints+`}`)

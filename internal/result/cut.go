@@ -30,8 +30,24 @@ type Limits struct {
 	Frame int
 	// Keep is which end of a text is shown.
 	Keep Keep
+	// List is what the response is made of: it depends on the method that it
+	// answers.
+	List List
 	// Schema is the output schema of the tool, nil if it has none.
 	Schema *Schema
+}
+
+// List names the array whose elements are the parts of a result.
+type List uint8
+
+const (
+	Content  List = iota // of tools/call: content blocks
+	Contents             // of resources/read: texts and blobs, each with its URI
+	Messages             // of prompts/get: content blocks, each with a role
+)
+
+func (l List) name() string {
+	return [...]string{"content", "contents", "messages"}[l]
 }
 
 // MinContent is the least content limit: notices need room too.
@@ -79,6 +95,7 @@ type Cutter struct {
 	isError bool
 	kind    []byte // resultType
 	task    bool
+	listed  bool   // the array of parts has come
 	small   []byte // value of the current short string or atom
 	result  bool   // the response has a result
 }
@@ -90,6 +107,8 @@ const (
 	cResult
 	cContent
 	cBlock
+	cMessage
+	cInner // the content of a message
 	cResource
 	cError
 	cMeta
@@ -211,7 +230,8 @@ func (c *Cutter) open(b byte, at int64) {
 	case cResult:
 		switch {
 		case len(c.res) >= frame.MaxNames:
-		case b == '[' && c.is("content"):
+		case b == '[' && c.is(c.l.List.name()) && !c.listed:
+			c.listed = true
 			c.res = append(c.res, member{name: c.name1(), kind: isContent})
 			c.ctx = append(c.ctx, cContent)
 			return
@@ -224,14 +244,24 @@ func (c *Cutter) open(b byte, at int64) {
 		if b == '{' {
 			c.newBlock()
 			c.block.em.open(b)
-			c.ctx = append(c.ctx, cBlock)
+			in := cBlock
+			switch c.l.List {
+			case Contents:
+				c.block.typ = []byte("resource")
+			case Messages:
+				in = cMessage
+			}
+			c.ctx = append(c.ctx, in)
 			return
 		}
-	case cBlock:
-		if b == '{' && c.is("resource") {
-			c.block.em.name(c.last, 0)
-			c.block.em.open(b)
-			c.ctx = append(c.ctx, cResource)
+	case cMessage:
+		if b == '{' && c.is("content") {
+			c.enter(b, cInner)
+			return
+		}
+	case cBlock, cInner:
+		if b == '{' && c.is("resource") && c.l.List != Contents {
+			c.enter(b, cResource)
 			return
 		}
 	}
@@ -242,6 +272,13 @@ func (c *Cutter) open(b byte, at int64) {
 	} else {
 		c.em.open(b)
 	}
+}
+
+// enter begins an object inside of a block whose texts may be cut too.
+func (c *Cutter) enter(b byte, in cutCtx) {
+	c.block.em.name(c.last, 0)
+	c.block.em.open(b)
+	c.ctx = append(c.ctx, in)
 }
 
 func (c *Cutter) close(b byte, at int64) {
@@ -262,10 +299,10 @@ func (c *Cutter) close(b byte, at int64) {
 	in := c.in()
 	c.ctx = c.ctx[:len(c.ctx)-1]
 	switch in {
-	case cBlock:
+	case cBlock, cMessage:
 		c.block.em.close(b)
 		c.endBlock()
-	case cResource:
+	case cInner, cResource:
 		c.block.em.close(b)
 	}
 }
@@ -336,7 +373,7 @@ func (c *Cutter) route() {
 	case cContent:
 		c.newBlock()
 		c.mode, c.em = mOpaque, &c.block.em
-	case cBlock, cResource:
+	case cBlock, cMessage, cInner, cResource:
 		var raw []byte
 		if len(c.last) > 0 {
 			raw = c.last
@@ -354,11 +391,11 @@ func (c *Cutter) endOpaque() {
 	switch c.in() {
 	case cContent:
 		c.endBlock()
-	case cBlock, cResource:
+	case cBlock, cMessage, cInner, cResource:
 		b := c.block
 		if c.em == &b.em {
 			switch {
-			case c.in() == cBlock && c.is("type"):
+			case (c.in() == cBlock && c.l.List == Content || c.in() == cInner) && c.is("type"):
 				b.typ = slices.Clone(c.small)
 			case c.is("mimeType"):
 				b.mime = slices.Clone(c.small)
@@ -454,13 +491,14 @@ func (c *Cutter) startText() {
 		return
 	}
 	switch in := c.in(); {
-	case in == cBlock && c.is("text") || in == cResource && c.is("text"):
+	case (in == cBlock || in == cInner || in == cResource) && c.is("text"):
 		c.lf, c.str = c.newLeaf(), toLeaf
 		c.hole(hole{text: c.lf, resource: in == cResource})
 		return
-	case in == cBlock && c.is("data") || in == cResource && c.is("blob"):
+	case (in == cBlock || in == cInner) && c.is("data") && c.l.List != Contents,
+		(in == cResource || in == cBlock && c.l.List == Contents) && c.is("blob"):
 		c.md, c.str = &media{most: c.l.Media}, toMedia
-		if in == cResource {
+		if c.is("blob") {
 			c.md.most = c.l.most()
 		}
 		if c.block.dropped {
@@ -490,10 +528,13 @@ func (c *Cutter) hole(h hole) {
 	c.block.holes = append(c.block.holes, h)
 }
 
+// mostRemembered is the most bytes of a value that is looked at.
+const mostRemembered = 256
+
 // remember keeps short values that are looked at.
 func (c *Cutter) remember(p []byte) {
-	if len(c.small) < 256 {
-		c.small = append(c.small, p[:min(len(p), 256-len(c.small))]...)
+	if len(c.small) < mostRemembered {
+		c.small = append(c.small, p[:min(len(p), mostRemembered-len(c.small))]...)
 	}
 }
 

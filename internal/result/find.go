@@ -18,13 +18,14 @@ type finder struct {
 
 	depth   int
 	last    []byte
-	in      [6]finderCtx // of the containers around, by depth
-	index   int          // of the current block
-	block   int64        // where it begins
-	blockS  bool         // it has a text
-	name    string       // of the value that is being measured
-	opened  int64        // where that begins
-	pieces  int64        // bytes of the current string or atom
+	in      [7]finderCtx // of the containers around, by depth
+	list    List
+	index   int    // of the current block
+	block   int64  // where it begins
+	blockS  bool   // it has a text
+	name    string // of the value that is being measured
+	opened  int64  // where that begins
+	pieces  int64  // bytes of the current string or atom
 	openAt  int
 	found   bool
 	mode    viewMode
@@ -45,6 +46,7 @@ const (
 	fResult
 	fContent
 	fBlock
+	fMessage // the content of a message
 	fResource
 )
 
@@ -89,7 +91,7 @@ func (f *finder) value(c byte, off int64) finderCtx {
 			}
 		}
 	case fResult:
-		if c == '[' && f.is("content") {
+		if c == '[' && f.is(f.list.name()) {
 			return fContent
 		}
 		if f.is("structuredContent") {
@@ -109,6 +111,16 @@ func (f *finder) value(c byte, off int64) finderCtx {
 			f.take(f.part, modeValue, off)
 		}
 	case fBlock:
+		if c == '{' && f.is("resource") {
+			return fResource
+		}
+		if c == '{' && f.list == Messages && f.is("content") {
+			return fMessage
+		}
+		if c == '"' && (f.is("text") || f.is("data") || f.list == Contents && f.is("blob")) {
+			f.leaf(off, f.is("text"))
+		}
+	case fMessage:
 		if c == '{' && f.is("resource") {
 			return fResource
 		}
@@ -206,18 +218,29 @@ func find(ctx context.Context, src io.ReaderAt, size int64, part string, most in
 	if part == "raw" {
 		return s, part, nil
 	}
-	f := &finder{part: part, most: most, want: -1}
+	want := -1
 	if part != "" && part != "structured" && part != "error" {
 		n, err := strconv.Atoi(part)
 		if err != nil || n < 0 || strconv.Itoa(n) != part {
 			return s, part, badQuery(`part must be the index of a content block, "structured", "error" or "raw", not %q`, clip(part, 40))
 		}
-		f.want = n
+		want = n
 	}
-	f.w.to = finderSink{f}
-	err := walkStream(ctx, &s, &f.w)
-	if !f.found && f.second {
-		f.found, f.picked, f.mode, f.off = true, f.fbPart, f.fbMode, f.fbOff
+	var f *finder
+	var err error
+	// What a tool answers has content; what it holds by other names counts only
+	// where there is none.
+	for _, list := range []List{Content, Contents, Messages} {
+		f = &finder{part: part, most: most, want: want, list: list}
+		f.w.to = finderSink{f}
+		s := stream{src: src, size: size, buf: s.buf}
+		err = walkStream(ctx, &s, &f.w)
+		if !f.found && f.second {
+			f.found, f.picked, f.mode, f.off = true, f.fbPart, f.fbMode, f.fbOff
+		}
+		if err != nil || f.found || f.nblocks > 0 || part == "structured" || part == "error" {
+			break
+		}
 	}
 	switch {
 	case f.found:

@@ -73,7 +73,7 @@ func (c *Cutter) Finish(n Notice) ([]byte, Info, error) {
 func (c *Cutter) measure(out []byte) int {
 	over := len(out) - c.l.Frame + 1
 	if c.l.Content > 0 {
-		m := NewCutter(Limits{Frame: c.l.Frame})
+		m := NewCutter(Limits{Frame: c.l.Frame, List: c.l.List})
 		m.Write(out)
 		over = max(over, int(m.textual)-c.l.Content)
 	}
@@ -93,9 +93,10 @@ type plan struct {
 
 // piece is a content block that is to be written.
 type piece struct {
-	b    *block  // this, with its texts from here:
-	text []shown // one for each hole of b
-	own  *shown  // else a text block of our own
+	b       *block  // this, with its texts from here:
+	text    []shown // one for each hole of b
+	own     *shown  // else a text block of our own
+	instead *block  // in place of this; nil if it is for none
 }
 
 // shown is one text that is to be written.
@@ -182,20 +183,23 @@ func (p *plan) structure(s *shrink, room int) (out []byte, cut, ok bool) {
 	if s.broken {
 		return nil, true, false
 	}
-	t := s.again(share)
-	if len(t.out) > share {
-		// What cannot be dropped takes more than its share.
-		if share = room * 3 / 4; p.c.l.Schema != nil {
-			share = min(share, maxChecked)
+	// A schema may ask for some items in every array: rather fewer arrays then.
+	for _, least := range []int64{0, 4, 16} {
+		t := s.again(share, least)
+		if len(t.out) > share {
+			// What cannot be dropped takes more than its share.
+			if share = room * 3 / 4; p.c.l.Schema != nil {
+				share = min(share, maxChecked)
+			}
+			t = s.again(share, least)
 		}
-		t = s.again(share)
-	}
-	if t.broken || len(t.out) > share {
-		return nil, true, false
-	}
-	for _, marks := range []bool{true, false} {
-		if out = t.render(marks); p.c.l.Schema.Valid(out) {
-			return out, t.cut(), true
+		if t.broken || len(t.out) > share {
+			break
+		}
+		for _, marks := range []bool{true, false} {
+			if out = t.render(marks); p.c.l.Schema.Valid(out) {
+				return out, t.cut(), true
+			}
 		}
 	}
 	return nil, true, false
@@ -316,7 +320,7 @@ func (p *plan) block(b *block, level, room int) piece {
 	if replace {
 		part.Cut = true
 		p.part(part)
-		return piece{own: &shown{text: p.n.replaced(b, part.Total)}}
+		return piece{own: &shown{text: p.n.replaced(b, part.Total)}, instead: b}
 	}
 	out := piece{b: b}
 	for _, h := range b.holes {
@@ -405,7 +409,7 @@ func (p *plan) writeResult(e *emit, pieces []piece, structured []byte) {
 		case isContent:
 			content = true
 			e.name(m.name, 0)
-			writeBlocks(e, pieces)
+			p.writeBlocks(e, pieces)
 			pieces = nil
 		case isStructured:
 			if structured == nil {
@@ -438,8 +442,8 @@ func (p *plan) writeResult(e *emit, pieces []piece, structured []byte) {
 		}
 	}
 	if !content {
-		e.name([]byte(`"content"`), 0)
-		writeBlocks(e, pieces)
+		e.name([]byte(`"`+c.l.List.name()+`"`), 0)
+		p.writeBlocks(e, pieces)
 	}
 	if p.failed && !flag {
 		e.name([]byte(`"isError"`), 0)
@@ -453,14 +457,34 @@ func (p *plan) writeResult(e *emit, pieces []piece, structured []byte) {
 	e.close('}')
 }
 
-func writeBlocks(e *emit, pieces []piece) {
+// noticeURI is that of a text of ours among the contents of a resource.
+const noticeURI = "penstock://notice"
+
+func (p *plan) writeBlocks(e *emit, pieces []piece) {
 	e.open('[')
 	for _, x := range pieces {
 		e.sep()
 		if x.own != nil {
-			e.puts(`{"type":"text","text":`)
-			x.own.write(e)
-			e.put('}')
+			switch p.c.l.List {
+			case Content:
+				e.puts(`{"type":"text","text":`)
+				x.own.write(e)
+				e.put('}')
+			case Contents:
+				uri := []byte(noticeURI)
+				if x.instead != nil && len(x.instead.uri) > 0 && len(x.instead.uri) < mostRemembered {
+					uri = x.instead.uri
+				}
+				e.puts(`{"uri":"`)
+				e.put(uri...)
+				e.puts(`","mimeType":"text/plain","text":`)
+				x.own.write(e)
+				e.put('}')
+			case Messages:
+				e.puts(`{"role":"user","content":{"type":"text","text":`)
+				x.own.write(e)
+				e.puts("}}")
+			}
 		} else {
 			at := 0
 			for i, h := range x.b.holes {
@@ -533,7 +557,7 @@ func (p *plan) failure(room int) []byte {
 		share := int(min(s.size, max(int64(room)/2, int64(room)-need)))
 		if !s.cut() && s.size <= int64(share) {
 			data, part.Shown = s.out, s.size
-		} else if t := s.again(max(share, 64)); !t.broken {
+		} else if t := s.again(max(share, 64), 0); !t.broken {
 			data = t.render(true)
 			part.Shown = shownOf(s, data, true)
 		}

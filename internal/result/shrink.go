@@ -17,7 +17,8 @@ const strFloor = 256
 // Set budget, and feed it as the sink of a walker.
 type shrink struct {
 	budget int
-	level  int // most bytes of one string; 0: not lowered yet
+	least  int64 // an inner array that is cut to fewer items goes with the item around it
+	level  int   // most bytes of one string; 0: not lowered yet
 
 	out   []byte
 	comma bool
@@ -52,7 +53,7 @@ type shrinkArray struct {
 	item        int // where the last item begins in out
 	itemComma   bool
 	kept, total int64
-	most        int    // an item that reaches beyond is too much, 0 for an object
+	most        int    // an item that reaches beyond is too much; never more than that of the container around
 	name        string // the last name of an object, for pointers
 	prior       int64
 	mark        int // len(strs), len(cuts) at the last item
@@ -135,8 +136,8 @@ func (s *shrink) over() bool {
 	if len(s.out) > s.budget {
 		return true
 	}
-	if len(s.out) <= s.budget-s.budget/8 {
-		return false // below the most of every array
+	if len(s.stack) == 0 || len(s.out) <= s.stack[len(s.stack)-1].most {
+		return false // the innermost has the least
 	}
 	for i := range s.stack {
 		if f := &s.stack[i]; f.array && f.kept > 0 && len(s.out) > f.most {
@@ -267,9 +268,11 @@ func (s *shrink) open(c byte, at int64) {
 	f := shrinkArray{array: c == '[', at: len(s.out), prior: s.priorArray[int(at)]}
 	if keep {
 		s.out = append(s.out, c)
-		// Siblings that follow need room too.
+		// Siblings that follow need room too, those of the containers around as
+		// well: an array of few long arrays keeps some of each.
 		if f.most = s.budget; len(s.stack) > 0 {
-			f.most -= max(0, s.budget-len(s.out)) / 8
+			f.most = s.stack[len(s.stack)-1].most
+			f.most -= max(0, f.most-len(s.out)) / 8
 		}
 	}
 	s.stack = append(s.stack, f)
@@ -287,7 +290,12 @@ func (s *shrink) close(c byte, _ int64) {
 	}
 	if !s.skipping && !s.broken {
 		s.out = append(s.out, c)
-		if total := max(f.total, f.prior); f.array && f.kept < total {
+		total := max(f.total, f.prior)
+		if f.array && f.kept < min(total, s.least) && s.drop() {
+			s.done()
+			return
+		}
+		if f.array && f.kept < total {
 			s.cuts = append(s.cuts, arrayCut{at: f.at, pointer: s.pointer(), kept: f.kept, total: total})
 			if len(s.cuts) > maxCuts {
 				s.cuts = s.cuts[:maxCuts]
@@ -295,6 +303,18 @@ func (s *shrink) close(c byte, _ int64) {
 		}
 	}
 	s.done()
+}
+
+// drop drops the item around what has just been closed, of the innermost array
+// that keeps another one, and reports whether there is one.
+func (s *shrink) drop() bool {
+	for i := len(s.stack) - 1; i >= 0; i-- {
+		if f := &s.stack[i]; f.array && f.kept > 0 {
+			s.rollback(i)
+			return true
+		}
+	}
+	return false
 }
 
 // maxCuts is how many shortened arrays are told apart.
@@ -437,9 +457,10 @@ func (s *shrink) finish() {
 	s.stack = nil
 }
 
-// again shortens what s has kept further, to budget.
-func (s *shrink) again(budget int) *shrink {
-	t := &shrink{budget: budget, priorStr: map[int]int64{}, priorArray: map[int]int64{}}
+// again shortens what s has kept further, to budget. Inner arrays of fewer than
+// least items that lost some are not kept.
+func (s *shrink) again(budget int, least int64) *shrink {
+	t := &shrink{budget: budget, least: least, priorStr: map[int]int64{}, priorArray: map[int]int64{}}
 	if s.broken {
 		t.broken, t.size = true, s.size
 		return t
