@@ -42,8 +42,7 @@ type shaping struct {
 // known yet. Content is the content limit; 0 for the one of r.
 func (s *Session) shape(r *request, content int) *shaping {
 	s.mu.Lock()
-	l := s.limits(r)
-	l.Schema = s.tools.of(r).outputSchema()
+	l := s.limits(r) // the schema is set at the end, when r is known for sure
 	desk := s.desk()
 	s.mu.Unlock()
 	if content > 0 {
@@ -78,7 +77,7 @@ func (sh *shaping) abort() {
 	}
 }
 
-// finish ends the shaping of the answer to r and returns the frame for the
+// finishShape ends the shaping of the answer to r and returns the frame for the
 // host, nil if it is to be sent as it came.
 func (s *Session) finishShape(sh *shaping, r *request) ([]byte, error) {
 	s.mu.Lock()
@@ -118,10 +117,7 @@ func (s *Session) finishShape(sh *shaping, r *request) ([]byte, error) {
 
 // oversized takes the bytes of a frame over the wire limit.
 func (g *generation) oversized(s *Session, piece []byte) {
-	if !s.c.Spill {
-		return
-	}
-	if g.unkept {
+	if !s.c.Spill || g.unkept {
 		return
 	}
 	if g.shaping == nil {
